@@ -1,0 +1,231 @@
+/*
+ * format.h - contract 1: the spool, written by liblayoutspy.so and read by `layoutspy collect`.
+ *
+ * One spool file per recorded process image. It is mapped by both sides (MAP_SHARED), so what the
+ * target committed outlives it however it dies. Little endian, x86-64 layout, 8-byte alignment.
+ *
+ *   [ ls_spool_header | chunk directory: LS_CHUNK_MAX slots ] LS_SPOOL_HEADER_SIZE bytes
+ *   [ chunk ][ chunk ] ...                                    each LS_CHUNK_MIN << k bytes
+ *
+ * A chunk belongs to one thread at a time; only that thread appends to it. A record counts once
+ * `committed` covers it (release store). Full chunks are sealed (checksum over the records), and
+ * handed back by the collector after the COMMIT that holds their rows:
+ *
+ *     FREE --(target: claim, generation + 1)--> ACTIVE --(target)--> SEALED --(collector)--> FREE
+ *
+ * Claiming order in the target: committed = 0, the other fields, generation, committed =
+ * sizeof(struct ls_chunk). A reader reads generation, committed, then generation again.
+ *
+ * Order. Within a thread, records are in order of completion, chunks in order of `sequence`.
+ * Across threads: every record that another one depends on (the allocation behind a pointer, the
+ * stack or kernel behind a number) was committed before that number or pointer could be known, so
+ * a reader that takes the clock first, then every `committed`, and then merges by completion time
+ * only what completed before that clock value, never meets a use before its definition.
+ *
+ * Times are ticks: rdtsc where LS_SPOOL_TSC is set, else CLOCK_MONOTONIC ns. `clock` holds pairs
+ * that map ticks to CLOCK_MONOTONIC and CLOCK_REALTIME.
+ */
+#ifndef LAYOUTSPY_FORMAT_H
+#define LAYOUTSPY_FORMAT_H
+
+#include <stdatomic.h>
+#include <stdint.h>
+
+#define LS_SPOOL_MAGIC "layoutspy spool" /* 16 bytes with its NUL */
+#define LS_SPOOL_VERSION 1
+#define LS_CHUNK_MAX 4096           /* slots in the directory */
+#define LS_CHUNK_MIN (64u << 10)    /* bytes, the first chunk of a thread */
+#define LS_CHUNK_LARGEST (2u << 20) /* bytes; sizes double up to this */
+#define LS_SPOOL_HEADER_SIZE (4096u + LS_CHUNK_MAX * 32u)
+#define LS_CHUNK_MAGIC 0x6b6e6863u /* "chnk" */
+#define LS_CLOCK_PAIRS 8
+#define LS_PATH_MAX 2048
+
+/* A pointer file TRACE.spool, where the spool had to lie on another disk: this, a path, newline. */
+#define LS_SPOOL_POINTER "layoutspy spool is at "
+
+enum ls_spool_flag { LS_SPOOL_TSC = 1 };
+
+enum ls_run_state { LS_RUN_ACTIVE = 1, LS_RUN_CLOSING, LS_RUN_OFF };
+
+/* Why events are missing. Counted in ls_spool_header.lost, told with times by LS_REC_LOST. */
+enum ls_lost {
+#define LOST(ID, name, what) LS_LOST_##ID,
+#include "layoutspy/lost.def"
+    LS_LOST_COUNT
+};
+
+struct ls_clock_pair {
+    uint64_t ticks;
+    uint64_t mono_ns; /* CLOCK_MONOTONIC */
+    uint64_t real_ns; /* CLOCK_REALTIME, since 1970 */
+};
+
+struct ls_spool_header {
+    char magic[16];
+    uint32_t version;
+    uint32_t header_size; /* LS_SPOOL_HEADER_SIZE: where the first chunk lies */
+    uint64_t table_hash;  /* ls_table_hash() of the writer: another table, other numbers */
+    uint32_t pid;
+    uint32_t flags;         /* enum ls_spool_flag */
+    uint64_t pid_start;     /* /proc/PID/stat field 22, tells a reused pid apart */
+    uint64_t image;         /* field 28 (stack address): another one after an exec, 0 unknown */
+    char boot_id[40];       /* ticks of another boot cannot be mapped by taking a new pair */
+    uint64_t cap;           /* bytes the file may grow to */
+    _Atomic uint64_t end;   /* bytes handed out so far, header included */
+    _Atomic uint32_t slots; /* directory slots in use */
+    _Atomic uint32_t state; /* enum ls_run_state, set by the target */
+    _Atomic uint32_t collector_pid; /* 0: none was ever started */
+    /*
+     * Draining on request: the target increments `wake` and wakes it (shared futex); the
+     * collector waits on it, drains, stores the value it saw into `drained` and wakes that.
+     */
+    _Atomic uint32_t wake;
+    _Atomic uint32_t drained;
+    uint32_t pad;
+    _Atomic uint64_t lost[16]; /* by enum ls_lost: events, whether or not a LOST record tells */
+    /* Pair 0 is the start of the recording. The target appends at seals, the collector at drains:
+     * claim an index from clock_next, and mark it valid by storing ticks last. */
+    _Atomic uint32_t clock_next;
+    uint32_t pad2;
+    struct ls_clock_pair clock[LS_CLOCK_PAIRS]; /* 1.. is a ring: index 1 + n % (PAIRS - 1) */
+    char trace_path[LS_PATH_MAX];               /* absolute path of the SQLite file */
+};
+
+enum ls_chunk_state { LS_CHUNK_FREE, LS_CHUNK_ACTIVE, LS_CHUNK_SEALED };
+
+/* A directory slot. Written once when the slot is made, but for state. 32 bytes. */
+struct ls_chunk_slot {
+    uint64_t offset; /* of the chunk in the file; 0: slot not made yet */
+    uint64_t size;   /* bytes, chunk header included */
+    _Atomic uint32_t state;
+    uint32_t pad[3];
+};
+
+/* At the start of each chunk; records follow. 64 bytes. */
+struct ls_chunk {
+    uint32_t magic;
+    uint32_t slot;
+    _Atomic uint32_t generation; /* grows by one at each claim */
+    uint32_t tid;                /* kernel thread id of the owner */
+    uint32_t thread;             /* number of the owner within the recording, from 1 */
+    uint32_t sequence;           /* which chunk of that thread, from 0 */
+    _Atomic uint64_t committed;  /* bytes from the chunk's start, this header included */
+    uint64_t checksum;           /* XXH3_64bits over [64, committed), once SEALED */
+    uint64_t pad[3];
+};
+
+enum ls_record_type {
+    LS_REC_PAD = 0, /* skip `size` bytes */
+    LS_REC_CALL,
+    LS_REC_STACK,
+    LS_REC_MODULE,
+    LS_REC_THREAD,
+    LS_REC_KERNEL,
+    LS_REC_META,
+    LS_REC_COVERAGE,
+    LS_REC_LOST,
+    LS_REC_TYPE_COUNT
+};
+
+/* The head of every record. `size` is in bytes, head included, a multiple of 8. */
+struct ls_record {
+    uint16_t size;
+    uint8_t type;
+    uint8_t flags;  /* CALL: enum ls_call_flag */
+    uint16_t api;   /* CALL: enum ls_api; LOST: enum ls_lost */
+    uint8_t device; /* CALL: the calling thread's current device */
+    uint8_t kinds;  /* CALL: asked memory kinds, LS_KINDS(src, dst) */
+};
+
+enum ls_call_flag {
+    LS_CALL_NESTED = 1,    /* made by another recorded call of the same thread */
+    LS_CALL_CAPTURING = 2, /* some stream of the process was capturing: nothing was asked */
+};
+
+/* What cudaPointerGetAttributes said of an address that no recorded call had made known. */
+enum ls_asked {
+    LS_ASKED_NOT = 0, /* not asked: known, or capturing, or no pointer */
+    LS_ASKED_PAGEABLE,
+    LS_ASKED_PINNED,
+    LS_ASKED_DEVICE,
+    LS_ASKED_MANAGED,
+    LS_ASKED_FAILED,
+    LS_ASKED_BEFORE, /* its 2 MiB range was asked earlier and was pageable */
+};
+#define LS_KINDS(src, dst) ((uint8_t)((src) | (dst) << 4))
+
+/* LS_REC_CALL. Fields as the row in the table lists them, size tells how many. */
+struct ls_rec_call {
+    struct ls_record head;
+    uint64_t start;    /* ticks before the real call */
+    uint64_t duration; /* ticks in it */
+    int32_t status;    /* what it returned; 0 is success; void functions: 0 */
+    uint32_t stack;    /* number of an earlier LS_REC_STACK, 0: none taken */
+    uint64_t field[];
+};
+
+/* LS_REC_STACK. Innermost first; all are return addresses. */
+struct ls_rec_stack {
+    struct ls_record head;
+    uint32_t id;      /* from 1, unique in the spool */
+    uint32_t modules; /* the module generation that the addresses belong to */
+    uint32_t depth;
+    uint32_t truncated; /* 1: there were more frames */
+    uint64_t address[];
+};
+
+/* LS_REC_MODULE: mapped in generation `modules`; told again in a later generation (after an unload
+ * anywhere) when an address needs it. An address belongs to the latest one that is not later than
+ * its stack's generation. */
+struct ls_rec_module {
+    struct ls_record head;
+    uint64_t bias;  /* dlpi_addr: add to an ELF address */
+    uint64_t start; /* first mapped byte */
+    uint64_t end;   /* one past the last */
+    uint32_t modules;
+    uint32_t build_id_size; /* 0 to 32 */
+    uint8_t build_id[32];
+    char path[]; /* NUL-terminated, absolute; the main program's from /proc/self/exe */
+};
+
+/* LS_REC_THREAD: first record of a thread's first chunk. */
+struct ls_rec_thread {
+    struct ls_record head;
+    uint32_t tid;
+    uint32_t thread;
+    char name[16];
+};
+
+/* LS_REC_KERNEL: the name behind a kernel number. */
+struct ls_rec_kernel {
+    struct ls_record head;
+    uint32_t id;
+    uint32_t pad;
+    char name[]; /* mangled, NUL-terminated */
+};
+
+/* LS_REC_META: "key\0value\0". LS_REC_COVERAGE: "layer\0state\0detail\0". */
+struct ls_rec_text {
+    struct ls_record head;
+    char text[];
+};
+
+/* LS_REC_LOST: events of this thread that could not be stored; head.api says why. */
+struct ls_rec_lost {
+    struct ls_record head;
+    uint64_t count;
+    uint64_t start; /* ticks of the first and of the last one */
+    uint64_t end;
+};
+
+#define LS_RECORD_LARGEST 8192 /* bytes; paths and names are cut to fit */
+
+_Static_assert(sizeof(struct ls_spool_header) <= 4096, "the header must fit its page");
+_Static_assert(sizeof(struct ls_chunk_slot) == 32, "slot");
+_Static_assert(sizeof(struct ls_chunk) == 64, "chunk header");
+_Static_assert(sizeof(struct ls_record) == 8, "record head");
+_Static_assert(sizeof(struct ls_rec_call) == 32, "call record");
+_Static_assert(LS_LOST_COUNT <= 16, "lost counters");
+
+#endif

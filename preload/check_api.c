@@ -1,0 +1,29 @@
+/*
+ * check_api.c - each row of the table, and each of our own types, against NVIDIA's headers.
+ *
+ * Compiled (never linked) where a toolkit is found: drift is a compile error. A twin is compared
+ * with the function it is the twin of, since the header knows it only under a macro.
+ */
+#define CUDART_DEPRECATED
+#define __CUDA_DEPRECATED
+#include <cuda_runtime_api.h>
+
+#include <stddef.h>
+
+/* Declared by crt/host_runtime.h for nvcc's own C++ only. */
+typedef struct uint3 ls_uint3;
+void __cudaRegisterFunction(void **, const char *, char *, const char *, int, uint3 *, uint3 *,
+                            dim3 *, dim3 *, int *);
+void __cudaUnregisterFatBinary(void **);
+cudaError_t __cudaGetKernel(cudaKernel_t *, const void *);
+cudaError_t __cudaLaunchKernel(cudaKernel_t, dim3, dim3, void **, size_t, cudaStream_t);
+
+#pragma GCC diagnostic ignored "-Wdeprecated-declarations"
+#define CHECK(name, ret, params)                                                                   \
+    _Static_assert(__builtin_types_compatible_p(__typeof__(name), ret params),                     \
+                   "the table's row differs from NVIDIA's header: " #name);
+#define API(LIB, ret, name, CLASS, STACK, params, args, ...) CHECK(name, ret, params)
+#define API_TWIN(LIB, ret, name, twin, CLASS, STACK, params, args, ...) CHECK(name, ret, params)
+#define API_MAP(LIB, ret, name, params, args, ...) CHECK(name, ret, params)
+#define API_MAP_VOID(LIB, name, params, args, ...) CHECK(name, void, params)
+#include "layoutspy/api/all.def"

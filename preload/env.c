@@ -1,0 +1,54 @@
+/*
+ * env.c - the user's settings. See env.h. Runs once, at the first recorded call.
+ */
+#include "env.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/auxv.h>
+
+static const char *get(const char *name) {
+    const char *value = secure_getenv(name);
+    return value && *value ? value : NULL;
+}
+
+static bool is_off(const char *value) {
+    return value && (!strcmp(value, "off") || !strcmp(value, "0") || !strcmp(value, "no"));
+}
+
+/* "512M" -> bytes. What makes no sense is the default: the target is not the place to complain. */
+static uint64_t parse_size(const char *text, uint64_t fallback) {
+    char *end;
+    if (!text || *text < '0' || *text > '9')
+        return fallback;
+    uint64_t value = strtoull(text, &end, 10);
+    unsigned shift = 0;
+    switch (*end) {
+    case 'k':
+    case 'K':
+        shift = 10;
+        break;
+    case 'm':
+    case 'M':
+        shift = 20;
+        break;
+    case 'g':
+    case 'G':
+        shift = 30;
+        break;
+    default:
+        break;
+    }
+    if (value == 0 || value > UINT64_MAX >> shift)
+        return fallback;
+    return value << shift;
+}
+
+void ls_env_read(struct ls_env *env) {
+    const char *disable = get("LAYOUTSPY_DISABLE");
+    env->disabled = getauxval(AT_SECURE) || (disable && !is_off(disable));
+    env->stacks = !is_off(get("LAYOUTSPY_STACKS"));
+    env->out = get("LAYOUTSPY_OUT");
+    env->collector = get("LAYOUTSPY_COLLECTOR");
+    env->spool_max = parse_size(get("LAYOUTSPY_SPOOL_MAX"), LS_SPOOL_MAX_DEFAULT);
+}

@@ -1,0 +1,24 @@
+/*
+ * env.h - the user's settings, read once from the environment.
+ *
+ * Read with secure_getenv: a setuid program is never recorded. Documented in docs/environment.md.
+ */
+#ifndef LS_ENV_H
+#define LS_ENV_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct ls_env {
+    bool disabled;         /* LAYOUTSPY_DISABLE=1, or a secure (setuid) program */
+    bool stacks;           /* LAYOUTSPY_STACKS=off turns them off */
+    const char *out;       /* LAYOUTSPY_OUT: path or pattern, NULL where unset or empty */
+    const char *collector; /* LAYOUTSPY_COLLECTOR: path, "none", or NULL */
+    uint64_t spool_max;    /* LAYOUTSPY_SPOOL_MAX, bytes; suffixes K M G */
+};
+
+#define LS_SPOOL_MAX_DEFAULT (1ull << 30)
+
+void ls_env_read(struct ls_env *env);
+
+#endif

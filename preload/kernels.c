@@ -1,0 +1,154 @@
+/*
+ * kernels.c - kernel registrations kept in memory of our own. See kernels.h.
+ *
+ * Registration takes the lock (library constructors, first uses); launches look up without one.
+ * Any thread. A program that registers 20,000 kernels and launches none costs 20,000 table
+ * entries and no record.
+ */
+#include "kernels.h"
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "lock.h"
+#include "spool.h"
+
+#define TABLE_SIZE (1u << 18)
+#define TABLE_FULL (TABLE_SIZE / 4 * 3)
+
+struct entry {
+    _Atomic uintptr_t key; /* stub or handle; 0: free. Entries are never freed, only renamed */
+    const char *_Atomic name;
+    _Atomic uint32_t id; /* 0: not launched yet */
+    uint32_t alias;      /* 1 + index of the stub's entry, for a handle; else 0 */
+    void *module;        /* who registered it */
+};
+
+static struct ls_lock lock; /* writers; taken alone */
+static struct entry *_Atomic table;
+static uint32_t used;
+static _Atomic uint32_t next_id = 1;
+
+static uint32_t home(uintptr_t key) {
+    return (uint32_t)((key * 0x9e3779b97f4a7c15u) >> 40) & (TABLE_SIZE - 1);
+}
+
+static struct entry *find(uintptr_t key) {
+    struct entry *entries = atomic_load_explicit(&table, memory_order_acquire);
+    if (!entries || !key)
+        return NULL;
+    for (uint32_t i = home(key);; i = (i + 1) & (TABLE_SIZE - 1)) {
+        uintptr_t found = atomic_load_explicit(&entries[i].key, memory_order_acquire);
+        if (found == key)
+            return &entries[i];
+        if (!found)
+            return NULL;
+    }
+}
+
+/* The entry of `key`, made if need be; the lock is held. NULL: no room, the launch has no name. */
+static struct entry *find_or_make(uintptr_t key) {
+    struct entry *entry = find(key);
+    if (entry || !key)
+        return entry;
+    struct entry *entries = atomic_load(&table);
+    if (!entries) {
+        void *map = mmap(NULL, TABLE_SIZE * sizeof *entries, PROT_READ | PROT_WRITE,
+                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        if (map == MAP_FAILED)
+            return NULL;
+        atomic_store(&table, (entries = map));
+    }
+    if (used >= TABLE_FULL)
+        return NULL;
+    used++;
+    uint32_t i = home(key);
+    while (atomic_load(&entries[i].key))
+        i = (i + 1) & (TABLE_SIZE - 1);
+    atomic_store_explicit(&entries[i].key, key, memory_order_release);
+    return &entries[i];
+}
+
+void ls_kernel_register(void *module, const void *stub, const char *name) {
+    ls_lock(&lock);
+    struct entry *entry = find_or_make((uintptr_t)stub);
+    if (entry) {
+        atomic_store(&entry->id, 0); /* another library at a reused address */
+        entry->alias = 0;
+        entry->module = module;
+        atomic_store(&entry->name, name);
+    }
+    ls_unlock(&lock);
+}
+
+void ls_kernel_unregister(void *module) {
+    ls_lock(&lock);
+    struct entry *entries = atomic_load(&table);
+    for (uint32_t i = 0; entries && i < TABLE_SIZE; i++) {
+        if (atomic_load(&entries[i].key) && entries[i].module == module) {
+            atomic_store(&entries[i].name, NULL);
+            entries[i].module = NULL;
+        }
+    }
+    ls_unlock(&lock);
+}
+
+void ls_kernel_alias(const void *handle, const void *stub) {
+    if (!handle || handle == stub)
+        return;
+    struct entry *entry = find((uintptr_t)handle);
+    struct entry *target = find((uintptr_t)stub);
+    struct entry *entries = atomic_load(&table);
+    if (!target || (entry && entry->alias == 1 + (uint32_t)(target - entries)))
+        return;
+    ls_lock(&lock);
+    entry = find_or_make((uintptr_t)handle);
+    if (entry)
+        entry->alias = 1 + (uint32_t)(target - entries);
+    ls_unlock(&lock);
+}
+
+static uint32_t define(struct ls_thread *self, struct entry *entry, const char *name) {
+    size_t length = strlen(name);
+    const size_t longest = LS_RECORD_LARGEST - sizeof(struct ls_rec_kernel) - 8;
+    if (length > longest)
+        length = longest;
+    uint32_t size = (uint32_t)(sizeof(struct ls_rec_kernel) + length + 1 + 7) & ~7u;
+    struct ls_rec_kernel *record = ls_spool_reserve(self, size);
+    if (!record)
+        return 0;
+    uint32_t id = atomic_fetch_add(&next_id, 1), expected = 0;
+    memset(record, 0, size);
+    record->head.size = (uint16_t)size;
+    record->head.type = LS_REC_KERNEL;
+    record->id = id;
+    memcpy(record->name, name, length);
+    ls_spool_commit(self, size);
+    /* Two first launches at once define two numbers of one name; either is right. */
+    atomic_compare_exchange_strong(&entry->id, &expected, id);
+    return id;
+}
+
+uint32_t ls_kernel(const void *stub_or_handle) {
+    struct entry *entry = find((uintptr_t)stub_or_handle);
+    if (entry && entry->alias)
+        entry = atomic_load(&table) + entry->alias - 1;
+    if (!entry)
+        return 0;
+    uint32_t id = atomic_load_explicit(&entry->id, memory_order_acquire);
+    const char *name = atomic_load_explicit(&entry->name, memory_order_acquire);
+    if (id || !name)
+        return id;
+    return ls_self ? define(ls_self, entry, name) : 0;
+}
+
+void ls_kernels_fork_reset(void) {
+    ls_lock_reset(&lock);
+    struct entry *entries = atomic_load(&table);
+    for (uint32_t i = 0; entries && i < TABLE_SIZE; i++)
+        if (atomic_load_explicit(&entries[i].id, memory_order_relaxed))
+            atomic_store(&entries[i].id, 0); /* read first: most pages stay shared */
+    atomic_store(&next_id, 1);
+}

@@ -1,0 +1,25 @@
+/*
+ * kernels.h - handle -> stub -> mangled name: names of launched kernels without CUPTI.
+ *
+ * nvcc's host code registers each kernel's stub with its name (__cudaRegisterFunction) when its
+ * library is loaded; CUDA 13 then turns stubs into handles (__cudaGetKernel). Both lead to one
+ * entry, which gets a number and a KERNEL record at its first recorded launch.
+ */
+#ifndef LS_KERNELS_H
+#define LS_KERNELS_H
+
+#include <stdint.h>
+
+/* Called by the MAP rows of the table, whether or not anything is recorded. Names are borrowed:
+ * they lie in the registering library until it calls __cudaUnregisterFatBinary. */
+void ls_kernel_register(void *module, const void *stub, const char *name);
+void ls_kernel_unregister(void *module);
+void ls_kernel_alias(const void *handle, const void *stub);
+
+/* The number of a launched kernel, by stub or handle; 0: its registration was not seen. Inside a
+ * recorded call only (ls_self is busy). */
+uint32_t ls_kernel(const void *stub_or_handle);
+
+void ls_kernels_fork_reset(void);
+
+#endif

@@ -1,0 +1,29 @@
+/*
+ * resolve.h - finding the real function behind a wrapper.
+ */
+#ifndef LS_RESOLVE_H
+#define LS_RESOLVE_H
+
+#include <stdatomic.h>
+#include <stddef.h>
+
+#include "layoutspy/api.h"
+
+extern void *_Atomic ls_real_function[LS_API_COUNT];
+
+/*
+ * Look for the real function: behind us in the global scope (RTLD_NEXT), in a loaded library of
+ * the right name (libraries loaded RTLD_LOCAL are not in any scope of ours), then in what the
+ * caller's own module depends on. NULL: nowhere; asked again at the next call. errno is kept.
+ */
+void *ls_resolve(enum ls_api api, void *caller);
+
+/* A function of `lib` that is not in the table, found in the same way without a caller. */
+void *ls_resolve_other(enum ls_lib lib, const char *name);
+
+static inline void *ls_real(enum ls_api api, void *caller) {
+    void *real = atomic_load_explicit(&ls_real_function[api], memory_order_acquire);
+    return __builtin_expect(real != NULL, 1) ? real : ls_resolve(api, caller);
+}
+
+#endif

@@ -1,0 +1,154 @@
+/*
+ * state.c - starting and closing a recording. See state.h.
+ *
+ * Runs at the first CUDA call of a process (any thread) and in our destructor. Opens nothing
+ * before that: a shell that inherits LD_PRELOAD makes no file, no thread, no mapping.
+ */
+#include "state.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+#include "clock.h"
+#include "collector.h"
+#include "kernels.h"
+#include "lock.h"
+#include "modules.h"
+#include "on_call.h"
+#include "spool.h"
+#include "stack_native.h"
+#include "thread.h"
+#include "trace_name.h"
+
+static struct ls_live no_session; /* until there is a page of our own: epoch 0 */
+struct ls_live *ls_live = &no_session;
+struct ls_session ls_session;
+
+/* Lock order: start_lock, then the modules' lock, then the spool's. */
+static struct ls_lock start_lock;
+
+static _Atomic uint64_t epochs = 1; /* differ between a parent's session and its child's */
+
+/* Where the kernel cannot wipe the page (before 4.14), the atfork handler does it. */
+static void wipe_in_child(void) {
+    atomic_store(&ls_live->epoch, 0);
+}
+
+static bool make_live_page(void) {
+    if (ls_live != &no_session)
+        return true;
+    void *page = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (page == MAP_FAILED)
+        return false;
+    if (madvise(page, 4096, MADV_WIPEONFORK) != 0 &&
+        pthread_atfork(NULL, NULL, wipe_in_child) != 0) {
+        munmap(page, 4096);
+        return false;
+    }
+    ls_live = page;
+    return true;
+}
+
+/* We are a forked child that has not recorded yet: everything of the parent's is forgotten. */
+static void forget_parent(void) {
+    ls_trace_name_fork(ls_session.trace);
+    ls_thread_fork_reset();
+    ls_spool_fork_reset();
+    ls_stack_fork_reset();
+    ls_modules_fork_reset();
+    ls_kernels_fork_reset();
+    ls_session.header = NULL;
+    atomic_store(&ls_session.threads, 0);
+    atomic_store(&ls_session.state, LS_UNINIT);
+}
+
+/* From here on a call costs two loads and a compare. */
+static void turn_off(void) {
+    atomic_store(&ls_session.state, LS_OFF);
+    atomic_store(&ls_live->epoch, LS_EPOCH_OFF);
+}
+
+static void start(void) {
+    ls_env_read(&ls_session.env);
+    ls_session.pid = getpid();
+    if (ls_session.env.disabled) {
+        turn_off();
+        return;
+    }
+    atomic_store(&ls_session.state, LS_READY);
+    ls_clock_init();
+    ls_roles_init();
+    if (!make_live_page() || !ls_trace_name_claim(&ls_session) || !ls_spool_create(&ls_session)) {
+        turn_off();
+        return;
+    }
+    ls_collector_start(&ls_session);
+    ls_stack_init(&ls_session.env);
+    atomic_store(&ls_session.state, LS_ACTIVE);
+    atomic_store(&ls_live->epoch, atomic_fetch_add(&epochs, 1));
+}
+
+bool ls_session_ensure(bool *started) {
+    *started = false;
+    uint64_t epoch = atomic_load(&ls_live->epoch);
+    if (epoch != 0)
+        return epoch != LS_EPOCH_OFF;
+    if (atomic_load(&ls_session.state) != LS_UNINIT && ls_session.pid != getpid()) {
+        /* The lock may be a copy of one that a thread of the parent held, so the first to come
+         * here frees it. A second thread this early in a child is all but impossible. */
+        static _Atomic pid_t resetting;
+        pid_t expected = atomic_load(&resetting);
+        if (expected != getpid() &&
+            atomic_compare_exchange_strong(&resetting, &expected, getpid())) {
+            ls_lock_reset(&start_lock);
+            ls_lock(&start_lock);
+            forget_parent();
+            ls_unlock(&start_lock);
+        }
+    }
+    ls_lock(&start_lock);
+    bool first = atomic_load(&ls_live->epoch) == 0;
+    if (first)
+        start();
+    ls_unlock(&start_lock);
+    epoch = atomic_load(&ls_live->epoch);
+    *started = first && epoch != LS_EPOCH_OFF;
+    return epoch != LS_EPOCH_OFF;
+}
+
+/*
+ * Ask the collector to drain, and wait for it for a bounded time: a container's pid namespace may
+ * die with us. What is committed survives us in any case.
+ */
+__attribute__((destructor)) static void closing(void) {
+    struct ls_spool_header *header = ls_session.header;
+    uint64_t epoch = atomic_load(&ls_live->epoch);
+    if (epoch == 0 || epoch == LS_EPOCH_OFF || !header || ls_session.pid != getpid())
+        return;
+    int saved = errno;
+    atomic_store(&ls_session.state, LS_CLOSING);
+    atomic_store(&header->state, LS_RUN_CLOSING);
+    pid_t collector = (pid_t)atomic_load(&header->collector_pid);
+    if (collector > 0 && (kill(collector, 0) == 0 || errno == EPERM)) {
+        uint32_t ticket = atomic_fetch_add(&header->wake, 1) + 1;
+        ls_futex(&header->wake, FUTEX_WAKE, INT_MAX, NULL);
+        uint64_t deadline = ls_ns(CLOCK_MONOTONIC) + 1000000000u;
+        uint32_t drained;
+        while ((int32_t)((drained = atomic_load(&header->drained)) - ticket) < 0 &&
+               ls_ns(CLOCK_MONOTONIC) < deadline) {
+            const struct timespec wait = {.tv_nsec = 100000000};
+            ls_futex(&header->drained, FUTEX_WAIT, drained, &wait);
+            if (kill(collector, 0) != 0 && errno == ESRCH)
+                break;
+        }
+    }
+    errno = saved;
+}

@@ -1,0 +1,87 @@
+/*
+ * thread.c - per-thread blocks: made, reused, let go. See thread.h.
+ *
+ * Any thread, at its first recorded call and at its end. Not async-signal-safe: ls_enter() keeps
+ * handlers out while a thread attaches.
+ */
+#include "thread.h"
+
+#include <pthread.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "lock.h"
+#include "spool.h"
+#include "state.h"
+
+__thread struct ls_thread *ls_self __attribute__((tls_model("initial-exec")));
+
+static struct ls_lock pool_lock; /* taken alone */
+static struct ls_thread *pool;   /* blocks of threads that have ended */
+static pthread_key_t end_key;
+static pthread_once_t end_once = PTHREAD_ONCE_INIT;
+static bool have_key;
+
+/*
+ * The thread is ending. Destructors of other keys may still call CUDA after this one: they find
+ * ls_self NULL and attach a new block, whose destructor then runs in the next round.
+ */
+static void thread_ended(void *block) {
+    struct ls_thread *self = block;
+    if (ls_self == self)
+        ls_self = NULL;
+    if (self->epoch == atomic_load(&ls_live->epoch))
+        ls_spool_release(self);
+    ls_lock(&pool_lock);
+    self->next_free = pool;
+    pool = self;
+    ls_unlock(&pool_lock);
+}
+
+static void make_key(void) {
+    have_key = pthread_key_create(&end_key, thread_ended) == 0;
+}
+
+static struct ls_thread *take_block(void) {
+    ls_lock(&pool_lock);
+    struct ls_thread *self = pool;
+    if (self)
+        pool = self->next_free;
+    ls_unlock(&pool_lock);
+    if (self) {
+        memset(self, 0, sizeof *self);
+        return self;
+    }
+    self = mmap(NULL, sizeof *self, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    return self == MAP_FAILED ? NULL : self;
+}
+
+struct ls_thread *ls_thread_attach(void) {
+    struct ls_thread *self = ls_self; /* after a fork: the block of the parent's thread */
+    uint8_t device = self ? self->device : 0;
+    if (self)
+        memset(self, 0, sizeof *self);
+    else
+        self = take_block();
+    if (!self) {
+        atomic_fetch_add(&ls_session.header->lost[LS_LOST_THREADS], 1);
+        return NULL;
+    }
+    self->epoch = atomic_load(&ls_live->epoch);
+    self->device = device;
+    self->tid = (uint32_t)syscall(SYS_gettid);
+    self->number = atomic_fetch_add(&ls_session.threads, 1) + 1;
+    self->next_size = LS_CHUNK_MIN;
+    ls_self = self;
+    pthread_once(&end_once, make_key);
+    if (have_key)
+        pthread_setspecific(end_key, self);
+    return self;
+}
+
+void ls_thread_fork_reset(void) {
+    ls_lock_reset(&pool_lock);
+    pool = NULL; /* it may have been half-linked when the parent forked */
+}

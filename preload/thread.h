@@ -1,0 +1,55 @@
+/*
+ * thread.h - what the library keeps per thread of the target.
+ *
+ * One TLS pointer (initial-exec, 8 bytes: preloaded libraries share a small static TLS) leads to a
+ * block of our own pages. A block belongs to one thread from its first recorded call until its
+ * TSD destructor runs; a call from a destructor that runs later still takes a new block.
+ */
+#ifndef LS_THREAD_H
+#define LS_THREAD_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "layoutspy/format.h"
+
+#define LS_STACK_CACHE 512 /* entries, a power of two */
+
+struct ls_stack_entry {
+    uint64_t hash;
+    uint32_t id;
+};
+
+struct ls_thread {
+    uint64_t epoch;  /* the session this block is attached to: ls_live->epoch, else stale */
+    uintptr_t frame; /* frame of the recorded call that is running; 0: none */
+    bool busy;       /* inside layoutspy: a call now comes from a signal handler */
+    uint8_t device;  /* current device of the thread, as cudaSetDevice said */
+    uint32_t tid;
+    uint32_t number; /* in the recording, from 1 */
+
+    /* The chunk that is being filled. Owned by spool.c. */
+    struct ls_chunk *chunk; /* NULL: none */
+    uint32_t position;      /* bytes from its start */
+    uint32_t limit;         /* its size */
+    uint32_t next_size;
+    uint32_t sequence;
+    uint64_t retry_at; /* ticks: after a failure, no new chunk is tried before */
+    /* Events lost since the last record that could be written. */
+    uint64_t lost_count, lost_start, lost_end;
+    enum ls_lost lost_reason;
+
+    struct ls_thread *next_free;
+    struct ls_stack_entry cache[LS_STACK_CACHE]; /* owned by stack_native.c */
+};
+
+extern __thread struct ls_thread *ls_self __attribute__((tls_model("initial-exec")));
+
+/* The calling thread's block, attached to the running session; NULL: no memory (counted). */
+struct ls_thread *ls_thread_attach(void);
+
+/* In a forked child: forget the parent's threads. The caller's device carries over. */
+void ls_thread_fork_reset(void);
+
+#endif

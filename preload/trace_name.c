@@ -1,0 +1,178 @@
+/*
+ * trace_name.c - naming and claiming the trace. See trace_name.h.
+ * Runs at the start of a recording, under the session's start lock.
+ */
+#include "trace_name.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "common/pattern.h"
+
+#define TRIES 1000 /* of ".2", ".3", ... */
+
+static char parent[LS_PATH_MAX]; /* survives the fork that makes us a child */
+
+void ls_trace_name_fork(const char *trace) {
+    if (trace[0])
+        memcpy(parent, trace, sizeof parent);
+}
+
+const char *ls_trace_name_parent(void) {
+    return parent[0] ? parent : NULL;
+}
+
+static bool create(const char *path) {
+    int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    if (fd < 0)
+        return false;
+    close(fd);
+    return true;
+}
+
+/* `base`.N for the first N that is free, or base itself where `plain` asks to try it first. */
+static bool create_numbered(char *out, const char *base, bool plain) {
+    if (plain && create(base)) {
+        memmove(out, base, strlen(base) + 1);
+        return true;
+    }
+    for (unsigned long n = 2; n < TRIES && errno == EEXIST; n++)
+        if (ls_pattern_insert(out, LS_PATH_MAX, base, n) == 0 && create(out))
+            return true;
+    return false;
+}
+
+static bool create_child(char *out, const char *base) {
+    char own[LS_PATH_MAX];
+    if (ls_pattern_insert(own, sizeof own, base, (unsigned long)getpid()) != 0)
+        return false;
+    return create_numbered(out, own, true);
+}
+
+/* /proc/PID/FILE into `out`; the number of bytes. */
+static ssize_t read_proc(pid_t pid, const char *file, char *out, size_t size) {
+    char path[64];
+    snprintf(path, sizeof path, "/proc/%d/%s", (int)pid, file);
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return -1;
+    size_t used = 0;
+    ssize_t n;
+    while (used < size && (n = read(fd, out + used, size - used)) > 0)
+        used += (size_t)n;
+    close(fd);
+    return (ssize_t)used;
+}
+
+/* Parent and start (in CLOCK_BOOTTIME ticks) of a process. */
+static bool read_stat(pid_t pid, pid_t *ppid, unsigned long long *start) {
+    char text[1024];
+    ssize_t n = read_proc(pid, "stat", text, sizeof text - 1);
+    if (n <= 0)
+        return false;
+    text[n] = 0;
+    char *p = strrchr(text, ')');
+    int parent_pid;
+    if (!p || sscanf(p + 2,
+                     "%*c %d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %*d %*d "
+                     "%llu",
+                     &parent_pid, start) != 2)
+        return false;
+    *ppid = parent_pid;
+    return true;
+}
+
+/* Was it started with this LAYOUTSPY_OUT in its environment? */
+static bool has_setting(pid_t pid, const char *out) {
+    static char text[128 << 10]; /* under the start lock */
+    ssize_t n = read_proc(pid, "environ", text, sizeof text - 1);
+    if (n <= 0)
+        return false;
+    text[n] = 0;
+    for (const char *p = text; p < text + n; p += strlen(p) + 1)
+        if (strncmp(p, "LAYOUTSPY_OUT=", 14) == 0 && strcmp(p + 14, out) == 0)
+            return true;
+    return false;
+}
+
+/* When the run began: the start of our oldest ancestor (or ourselves) with the same setting. Ns of
+ * CLOCK_REALTIME, 0 if it cannot be told. */
+static uint64_t run_start(const char *out) {
+    pid_t pid = getpid(), next;
+    unsigned long long start, oldest;
+    if (!read_stat(pid, &next, &oldest))
+        return 0;
+    while (next > 0 && has_setting(next, out) && read_stat(pid = next, &next, &start))
+        oldest = start;
+    struct timespec real, boot;
+    clock_gettime(CLOCK_REALTIME, &real);
+    clock_gettime(CLOCK_BOOTTIME, &boot);
+    uint64_t origin = ((uint64_t)real.tv_sec - (uint64_t)boot.tv_sec) * 1000000000u +
+                      (uint64_t)real.tv_nsec - (uint64_t)boot.tv_nsec;
+    return origin + oldest * (1000000000u / (unsigned long)sysconf(_SC_CLK_TCK));
+}
+
+/* Was the file that is in the way made by this run (a recorded parent or sibling)? */
+static bool made_in_this_run(const char *path, const char *out) {
+    struct statx st;
+    if (statx(AT_FDCWD, path, 0, STATX_BTIME, &st) != 0 || !(st.stx_mask & STATX_BTIME))
+        return false;
+    uint64_t born = (uint64_t)st.stx_btime.tv_sec * 1000000000u + st.stx_btime.tv_nsec;
+    uint64_t began = run_start(out);
+    return began != 0 && born >= began;
+}
+
+/* Relative names are taken from where the program is now. */
+static bool make_absolute(char *path) {
+    char cwd[LS_PATH_MAX];
+    if (path[0] == '/')
+        return true;
+    if (!getcwd(cwd, sizeof cwd))
+        return false;
+    size_t prefix = strlen(cwd), length = strlen(path);
+    if (prefix + 1 + length >= LS_PATH_MAX)
+        return false;
+    memmove(path + prefix + 1, path, length + 1);
+    memcpy(path, cwd, prefix);
+    path[prefix] = '/';
+    return true;
+}
+
+static bool expand(char *out, const char *pattern) {
+    char host[256] = "", program[256] = "";
+    ssize_t n;
+    gethostname(host, sizeof host - 1);
+    n = readlink("/proc/self/exe", program, sizeof program - 1);
+    if (n == (ssize_t)sizeof program - 1) /* longer: its end is what names it */
+        snprintf(program, sizeof program, "%s", program_invocation_short_name);
+    const struct ls_pattern_values values = {
+        .pid = (unsigned long)getpid(),
+        .host = host,
+        .rank = ls_pattern_rank(environ),
+        .program = program,
+    };
+    return ls_pattern_expand(out, LS_PATH_MAX, pattern, &values) == 0 && make_absolute(out);
+}
+
+bool ls_trace_name_claim(struct ls_session *session) {
+    char name[LS_PATH_MAX];
+    const char *out = session->env.out;
+    if (parent[0])
+        return create_child(session->trace, parent);
+    if (!expand(name, out ? out : LS_PATTERN_DEFAULT))
+        return false;
+    if (!out)
+        return create_numbered(session->trace, name, true);
+    if (create(name)) {
+        memcpy(session->trace, name, sizeof name);
+        return true;
+    }
+    return errno == EEXIST && made_in_this_run(name, out) && create_child(session->trace, name);
+}

@@ -1,0 +1,154 @@
+/*
+ * wrap.c - the table expanded to wrappers. See wrap.h and layoutspy/api.h.
+ */
+#include "wrap.h"
+
+#include <errno.h>
+#include <stdatomic.h>
+
+#include "describe.h"
+#include "export.h"
+#include "kernels.h"
+#include "layoutspy/api/types.h"
+#include "on_call.h"
+#include "resolve.h"
+#include "spool.h"
+#include "stack_native.h"
+#include "state.h"
+
+/* A thread's first call, or the first after a fork, or nothing to record. */
+static __attribute__((noinline, cold)) struct ls_thread *attach(void) {
+    /* What ls_self is meanwhile: a handler that interrupts this finds it. (A flag of its own
+     * would cost 16 bytes of the static TLS.) */
+    static struct ls_thread attaching;
+    struct ls_thread *stale = ls_self;
+    if (stale == &attaching ||
+        atomic_load_explicit(&ls_live->epoch, memory_order_relaxed) == LS_EPOCH_OFF)
+        return NULL;
+    ls_self = &attaching;
+    bool started;
+    bool running = ls_session_ensure(&started);
+    ls_self = stale;
+    struct ls_thread *self = running ? ls_thread_attach() : NULL;
+    if (self && started) {
+        self->busy = true;
+        ls_session_describe(self);
+        self->busy = false;
+    }
+    return self;
+}
+
+struct ls_thread *ls_enter_slow(void) {
+    struct ls_thread *self = ls_self;
+    if (self && self->busy && self->epoch == atomic_load(&ls_live->epoch)) {
+        atomic_fetch_add(&ls_session.header->lost[LS_LOST_REENTRY], 1);
+        return NULL;
+    }
+    int saved = errno;
+    self = attach();
+    errno = saved;
+    return self;
+}
+
+uint32_t ls_enter_stack(struct ls_thread *self, void *caller) {
+    int saved = errno;
+    self->busy = true;
+    uint32_t stack = ls_stack_capture(self, caller);
+    self->busy = false;
+    errno = saved;
+    return stack;
+}
+
+uint8_t ls_leave_track(struct ls_thread *self, enum ls_api api, int status, const uint64_t *field) {
+    int saved = errno;
+    uint8_t kinds = ls_on_call(self, api, status, field);
+    errno = saved;
+    return kinds;
+}
+
+struct ls_rec_call *ls_leave_slow(struct ls_thread *self, uint32_t size) {
+    int saved = errno;
+    struct ls_rec_call *record = ls_spool_reserve(self, size);
+    if (!record)
+        ls_spool_lost(self, self->lost_reason, 1);
+    errno = saved;
+    return record;
+}
+
+/* What the fields' expressions may use. ls_status is the call's status. */
+#define ls_out(p) ((p) && ls_status == 0 ? (uint64_t)(uintptr_t) * (p) : 0)
+#define ls_outf(p, member) ((p) && ls_status == 0 ? (uint64_t)(uintptr_t)(p)->member : 0)
+#define ls_outp(p) ((p) && ls_status == 0 ? (const void *)*(p) : NULL)
+#define ls_get(p, member) ((p) ? (uint64_t)(uintptr_t)(p)->member : 0)
+#define ls_get_dim(p, member) ((p) ? LS_GRID((p)->member) : 0)
+#define ls_format(desc)                                                                            \
+    ((desc) ? (uint64_t)(uint8_t)(desc)->x | (uint64_t)(uint8_t)(desc)->y << 8 |                   \
+                  (uint64_t)(uint8_t)(desc)->z << 16 | (uint64_t)(uint8_t)(desc)->w << 24          \
+            : 0)
+#define ls_pool_device(props)                                                                      \
+    ((props) && (props)->location.type == cudaMemLocationTypeDevice                                \
+         ? (uint64_t)(uint32_t)(props)->location.id                                                \
+         : 0)
+
+enum {
+#define LIBRARY(ID, name, soname, versions, missing) LS_MISSING_##ID = missing,
+#include "layoutspy/api/library.def"
+};
+
+#define F(name, type, expression) (uint64_t)(expression),
+#define WRAP(LIB, ret, name, CLASS, STACK, params, args, ...)                                      \
+    LS_EXPORT ret name params;                                                                     \
+    LS_EXPORT ret name params {                                                                    \
+        void *ls_caller = __builtin_return_address(0);                                             \
+        ret(*ls_function) params = (ret(*) params)ls_real(LS_API_##name, ls_caller);               \
+        if (__builtin_expect(!ls_function, 0))                                                     \
+            return (ret)LS_MISSING_##LIB;                                                          \
+        struct ls_call ls_call;                                                                    \
+        ls_enter(&ls_call, LS_STACK_##STACK, ls_caller, __builtin_frame_address(0));               \
+        ret ls_result = ls_function args;                                                          \
+        if (!ls_call.self)                                                                         \
+            return ls_result;                                                                      \
+        ls_called(&ls_call);                                                                       \
+        __attribute__((unused)) const int ls_status = (int)ls_result;                              \
+        const uint64_t ls_field[] = {__VA_ARGS__};                                                 \
+        ls_leave(&ls_call, LS_API_##name, LS_CLASS_##CLASS, ls_status, ls_field,                   \
+                 sizeof ls_field / sizeof(uint64_t));                                              \
+        return ls_result;                                                                          \
+    }
+
+/* MAP rows are kept in memory whether or not anything is recorded, and start no recording. */
+#define WRAP_MAP(LIB, ret, name, params, args, statement)                                          \
+    LS_EXPORT ret name params;                                                                     \
+    LS_EXPORT ret name params {                                                                    \
+        ret(*ls_function) params =                                                                 \
+            (ret(*) params)ls_real(LS_API_##name, __builtin_return_address(0));                    \
+        if (__builtin_expect(!ls_function, 0))                                                     \
+            return (ret)LS_MISSING_##LIB;                                                          \
+        ret ls_result = ls_function args;                                                          \
+        const int ls_status = (int)ls_result, ls_errno = errno;                                    \
+        statement;                                                                                 \
+        errno = ls_errno;                                                                          \
+        return ls_result;                                                                          \
+    }
+#define WRAP_MAP_VOID(LIB, name, params, args, statement)                                          \
+    LS_EXPORT void name params;                                                                    \
+    LS_EXPORT void name params {                                                                   \
+        void(*ls_function) params =                                                                \
+            (void(*) params)ls_real(LS_API_##name, __builtin_return_address(0));                   \
+        if (__builtin_expect(!ls_function, 0))                                                     \
+            return;                                                                                \
+        ls_function args;                                                                          \
+        const int ls_errno = errno;                                                                \
+        statement;                                                                                 \
+        errno = ls_errno;                                                                          \
+    }
+
+#define API(LIB, ret, name, CLASS, STACK, params, args, ...)                                       \
+    WRAP(LIB, ret, name, CLASS, STACK, params, args, __VA_ARGS__)
+#define API_TWIN(LIB, ret, name, twin, CLASS, STACK, params, args, ...)                            \
+    WRAP(LIB, ret, twin, CLASS, STACK, params, args, __VA_ARGS__)
+#define API_MAP(LIB, ret, name, params, args, ...)                                                 \
+    WRAP_MAP(LIB, ret, name, params, args, __VA_ARGS__)
+#define API_MAP_VOID(LIB, name, params, args, ...)                                                 \
+    WRAP_MAP_VOID(LIB, name, params, args, __VA_ARGS__)
+#include "layoutspy/api/all.def"

@@ -1,0 +1,103 @@
+/*
+ * wrap.h - what every wrapper does around the real call.
+ *
+ * ls_enter() before it, ls_called() right after it, ls_leave() with the fields. They are inlined
+ * into each wrapper with the row's class and stack wish as constants: a recorded call costs little
+ * more than the two clock reads. Whatever is rare, or may touch errno, is a call out of line that
+ * keeps errno.
+ *
+ * The call's result and the target's errno are never changed. Any thread; a call from a signal
+ * handler that interrupts layoutspy itself is forwarded and counted, not recorded.
+ */
+#ifndef LS_WRAP_H
+#define LS_WRAP_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "clock.h"
+#include "layoutspy/api.h"
+#include "on_call.h"
+#include "spool.h"
+#include "state.h"
+#include "thread.h"
+
+#define LS_INLINE static inline __attribute__((always_inline))
+#define ls_likely(x) __builtin_expect(!!(x), 1)
+
+struct ls_call {
+    struct ls_thread *self; /* NULL: not recorded */
+    uintptr_t outer;        /* self->frame before */
+    uint64_t start, end;
+    uint32_t stack;
+    uint8_t flags;
+};
+
+/* The calling thread where it is not attached to the running session, or busy; NULL: forward. */
+struct ls_thread *ls_enter_slow(void);
+
+/* A stack, for the rows that want one. */
+uint32_t ls_enter_stack(struct ls_thread *self, void *caller);
+
+/* Calls of classes that the target keeps track of (on_call.h). Returns the record's kinds. */
+uint8_t ls_leave_track(struct ls_thread *self, enum ls_api api, int status, const uint64_t *field);
+
+/* The thread's chunk is full: room in the next one, or NULL and the call is counted as lost. */
+struct ls_rec_call *ls_leave_slow(struct ls_thread *self, uint32_t size);
+
+LS_INLINE void ls_enter(struct ls_call *call, enum ls_stack_want want, void *caller, void *frame) {
+    struct ls_thread *self = ls_self;
+    if (!ls_likely(self && !self->busy &&
+                   self->epoch == atomic_load_explicit(&ls_live->epoch, memory_order_acquire)))
+        self = ls_enter_slow();
+    call->self = self;
+    if (!self)
+        return;
+    /* The stack grows down: a recorded call still runs around us unless its frame is gone (an
+     * exception or longjmp left it). */
+    call->outer = (uintptr_t)frame < self->frame ? self->frame : 0;
+    self->frame = (uintptr_t)frame;
+    call->flags = call->outer ? LS_CALL_NESTED : 0;
+    if (atomic_load_explicit(&ls_capturing, memory_order_relaxed) > 0)
+        call->flags |= LS_CALL_CAPTURING;
+    call->stack = want == LS_STACK_NONE ? 0 : ls_enter_stack(self, caller);
+    call->start = ls_ticks();
+}
+
+/* The real call has returned. From here to the end of ls_leave() handlers are kept out. */
+LS_INLINE void ls_called(struct ls_call *call) {
+    call->end = ls_ticks();
+    call->self->busy = true;
+}
+
+LS_INLINE void ls_leave(struct ls_call *call, enum ls_api api, enum ls_class cls, int status,
+                        const uint64_t *field, uint32_t count) {
+    struct ls_thread *self = call->self;
+    const uint32_t size = (uint32_t)(sizeof(struct ls_rec_call) + count * sizeof(uint64_t));
+    const uint8_t device = self->device; /* the call's: cudaSetDevice changes it for later ones */
+    const uint8_t kinds = ls_class_is_tracked(cls) ? ls_leave_track(self, api, status, field) : 0;
+    struct ls_rec_call *record = (void *)((char *)self->chunk + self->position);
+    if (!ls_likely(self->limit - self->position >= size))
+        record = ls_leave_slow(self, size);
+    if (ls_likely(record != NULL)) {
+        record->head = (struct ls_record){
+            .size = (uint16_t)size,
+            .type = LS_REC_CALL,
+            .flags = call->flags,
+            .api = (uint16_t)api,
+            .device = device,
+            .kinds = kinds,
+        };
+        record->start = call->start;
+        record->duration = call->end - call->start;
+        record->status = status;
+        record->stack = call->stack;
+        for (uint32_t i = 0; i < count; i++)
+            record->field[i] = field[i];
+        ls_spool_commit(self, size);
+    }
+    self->frame = call->outer;
+    self->busy = false;
+}
+
+#endif

@@ -1,0 +1,142 @@
+/*
+ * test_target.c - what the library keeps track of in the target: known addresses, captures,
+ * roles of fields.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "preload/known.h"
+#include "preload/on_call.h"
+
+#define MIB (1ull << 20)
+#define BASE 0x7f0000000000ull /* on a 2 MiB border */
+
+static void test_known_covers_the_range_and_no_more(void **state) {
+    (void)state;
+    ls_known_mark(BASE + 2 * MIB, 4 * MIB);
+    assert_false(ls_known(BASE + 2 * MIB - 1));
+    assert_true(ls_known(BASE + 2 * MIB));
+    assert_true(ls_known(BASE + 6 * MIB - 1));
+    assert_false(ls_known(BASE + 6 * MIB));
+}
+
+static void test_known_takes_small_and_unaligned_ranges(void **state) {
+    (void)state;
+    uint64_t border = BASE + 64 * MIB;
+    ls_known_mark(border - 8, 16);
+    assert_true(ls_known(border - 2 * MIB));
+    assert_true(ls_known(border));
+    assert_false(ls_known(border + 2 * MIB));
+    assert_false(ls_known(border - 2 * MIB - 1));
+}
+
+static void test_known_marks_across_words(void **state) {
+    (void)state;
+    uint64_t start = BASE + (1ull << 36);
+    ls_known_mark(start, 1000 * MIB); /* 500 bits: eight words and more */
+    for (uint64_t at = 0; at < 1000; at += 2)
+        assert_true(ls_known(start + at * MIB));
+    assert_false(ls_known(start + 1000 * MIB));
+}
+
+static void test_known_ignores_what_cannot_be(void **state) {
+    (void)state;
+    ls_known_mark(0, 4096);
+    ls_known_mark(1ull << 48, 4096);
+    ls_known_mark(BASE + (1ull << 37), 0);
+    ls_known_mark(BASE + (1ull << 37), 1ull << 45);
+    assert_false(ls_known(0));
+    assert_false(ls_known(1ull << 48));
+    assert_false(ls_known(BASE + (1ull << 37)));
+}
+
+static void test_asked_is_apart_from_known(void **state) {
+    (void)state;
+    uint64_t at = BASE + (1ull << 38);
+    ls_asked_mark(at + 5);
+    assert_true(ls_asked(at));
+    assert_true(ls_asked(at + 2 * MIB - 1));
+    assert_false(ls_asked(at + 2 * MIB));
+    assert_false(ls_known(at));
+}
+
+static void test_capture_counts(void **state) {
+    (void)state;
+    assert_int_equal(ls_capturing, 0);
+    ls_on_capture(LS_CLASS_CAPTURE_BEGIN, 0);
+    ls_on_capture(LS_CLASS_CAPTURE_BEGIN, 0);
+    assert_int_equal(ls_capturing, 2);
+    ls_on_capture(LS_CLASS_CAPTURE_BEGIN, 400); /* refused: nothing began */
+    assert_int_equal(ls_capturing, 2);
+    ls_on_capture(LS_CLASS_CAPTURE_END, 401); /* that stream was not capturing */
+    assert_int_equal(ls_capturing, 2);
+    ls_on_capture(LS_CLASS_CAPTURE_END, 901); /* broken, and over */
+    ls_on_capture(LS_CLASS_CAPTURE_END, 0);
+    assert_int_equal(ls_capturing, 0);
+    ls_on_capture(LS_CLASS_CAPTURE_END, 0); /* never below */
+    assert_int_equal(ls_capturing, 0);
+}
+
+static void test_device_follows_successful_calls(void **state) {
+    (void)state;
+    struct ls_thread thread = {.device = 1};
+    uint64_t field[] = {3};
+    ls_roles_init();
+    ls_on_device(&thread, LS_API_cudaSetDevice, 101, field);
+    assert_int_equal(thread.device, 1);
+    ls_on_device(&thread, LS_API_cudaInitDevice, 0, field);
+    assert_int_equal(thread.device, 1);
+    ls_on_device(&thread, LS_API_cudaSetDevice, 0, field);
+    assert_int_equal(thread.device, 3);
+}
+
+/* Each class that the target tracks must find the fields it needs in each of its rows. */
+static void test_rows_have_the_fields_of_their_class(void **state) {
+    (void)state;
+    ls_roles_init();
+    for (int i = 1; i < LS_API_COUNT; i++) {
+        const struct ls_roles *role = &ls_roles[i];
+        switch (ls_api_info[i].cls) {
+        case LS_CLASS_DEVICE_ALLOC:
+        case LS_CLASS_ASYNC_ALLOC:
+        case LS_CLASS_MANAGED_ALLOC:
+        case LS_CLASS_PINNED_ALLOC:
+        case LS_CLASS_REGISTER:
+            assert_true(role->ptr >= 0 && role->size >= 0);
+            break;
+        case LS_CLASS_FREE:
+        case LS_CLASS_UNREGISTER:
+            assert_true(role->ptr >= 0);
+            break;
+        case LS_CLASS_COPY: {
+            enum ls_api api = (enum ls_api)i;
+            assert_true(role->dst >= 0 || ls_field_index(api, "dst_array") >= 0 ||
+                        ls_field_index(api, "symbol") >= 0);
+            assert_true(role->src >= 0 || ls_field_index(api, "src_array") >= 0 ||
+                        ls_field_index(api, "symbol") >= 0);
+            assert_true(ls_field_index(api, "bytes") >= 0 || ls_field_index(api, "width") >= 0);
+            break;
+        }
+        default:
+            break;
+        }
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_known_covers_the_range_and_no_more),
+        cmocka_unit_test(test_known_takes_small_and_unaligned_ranges),
+        cmocka_unit_test(test_known_marks_across_words),
+        cmocka_unit_test(test_known_ignores_what_cannot_be),
+        cmocka_unit_test(test_asked_is_apart_from_known),
+        cmocka_unit_test(test_capture_counts),
+        cmocka_unit_test(test_device_follows_successful_calls),
+        cmocka_unit_test(test_rows_have_the_fields_of_their_class),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
