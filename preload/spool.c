@@ -26,6 +26,10 @@
 #include "layoutspy/table.h"
 #include "lock.h"
 
+#ifndef MADV_POPULATE_WRITE
+#define MADV_POPULATE_WRITE 23 /* Linux 5.14 */
+#endif
+
 #define RETRY_NS 2000000u /* after a failure, between attempts to get a chunk */
 
 /* Only growing the file takes it. Innermost lock: nothing else is taken while it is held. */
@@ -214,7 +218,9 @@ static void claim(struct ls_thread *self, uint32_t slot) {
     self->limit = (uint32_t)slots()[slot].size;
 }
 
-/* A chunk that the collector has handed back, warm in memory and mapped already. */
+/* A chunk that the collector has handed back, warm in memory and mapped already: of any size, since
+ * a few small ones going round stay in the cache, and growing costs system calls and page faults.
+ */
 static bool claim_free(struct ls_thread *self) {
     static _Atomic uint32_t hint;
     struct ls_chunk_slot *table = slots();
@@ -223,8 +229,7 @@ static bool claim_free(struct ls_thread *self) {
     for (uint32_t i = 0; i < count; i++) {
         uint32_t slot = (from + i) % count;
         uint32_t expected = LS_CHUNK_FREE;
-        if (table[slot].size < self->next_size ||
-            atomic_load_explicit(&table[slot].state, memory_order_relaxed) != LS_CHUNK_FREE ||
+        if (atomic_load_explicit(&table[slot].state, memory_order_relaxed) != LS_CHUNK_FREE ||
             !atomic_compare_exchange_strong(&table[slot].state, &expected, LS_CHUNK_ACTIVE))
             continue;
         atomic_store_explicit(&hint, slot, memory_order_relaxed);
@@ -267,6 +272,9 @@ static int grow(struct ls_thread *self) {
         return error;
     if (map == MAP_FAILED)
         return -1 - LS_LOST_REOPEN;
+    /* Fault the pages in for writing now, in one go (MAP_POPULATE would map a file read-only). An
+     * older kernel takes the faults one by one later. */
+    madvise(map, size, MADV_POPULATE_WRITE);
     mapped[slot] = map;
     struct ls_chunk_slot *entry = &slots()[slot];
     entry->size = size;
@@ -294,8 +302,6 @@ static bool next_chunk(struct ls_thread *self) {
         return true;
     }
     self->next_size = LS_CHUNK_MIN;
-    if (claim_free(self))
-        return true;
     self->lost_reason = (enum ls_lost)(-1 - error);
     return false;
 }

@@ -20,7 +20,7 @@
 static __attribute__((noinline, cold)) struct ls_thread *attach(void) {
     /* What ls_self is meanwhile: a handler that interrupts this finds it. (A flag of its own
      * would cost 16 bytes of the static TLS.) */
-    static struct ls_thread attaching;
+    static struct ls_thread attaching = {.epoch = LS_EPOCH_OFF - 1}; /* no session ever has it */
     struct ls_thread *stale = ls_self;
     if (stale == &attaching ||
         atomic_load_explicit(&ls_live->epoch, memory_order_relaxed) == LS_EPOCH_OFF)
