@@ -10,7 +10,7 @@ PRAGMA application_id = 0x4c537079; -- "LSpy": what `file` and readers tell a tr
 PRAGMA user_version = 1; -- the schema's version: readers refuse a newer one
 
 -- Key and value about the recording. Keys: schema, layoutspy_version, start_real_ns, end_ns (of
--- the last record), ended (exit | killed | unknown), clock (tsc | monotonic), clock_error_ns,
+-- the last record), ended (exit | killed | exec: the process runs another program), clock (tsc | monotonic), clock_error_ns,
 -- pid, exe, cmdline, cwd, host, boot_id, spool, and others that the target wrote.
 CREATE TABLE meta(key TEXT PRIMARY KEY, value TEXT) WITHOUT ROWID;
 
@@ -26,8 +26,10 @@ CREATE TABLE api(id INTEGER PRIMARY KEY, name TEXT, library TEXT, class TEXT, fi
 
 CREATE TABLE thread(id INTEGER PRIMARY KEY, tid INTEGER, name TEXT); -- id: number in the recording
 
+-- Files that recorded stacks lie in. since: the module generation (number of unloads) that it was
+-- found in; an address belongs to the latest one that is not later than its stack's generation.
 CREATE TABLE module(id INTEGER PRIMARY KEY, path TEXT, build_id TEXT, bias INTEGER,
-    start INTEGER, end INTEGER, since INTEGER, until INTEGER); -- module generations; until NULL: to the end
+    start INTEGER, end INTEGER, since INTEGER);
 
 -- One resolved frame; several rows of one address where functions were inlined: `stack` names the
 -- innermost, whose `inlined_into` is the frame it was inlined into, and so on. offset: of the return

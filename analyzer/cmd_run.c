@@ -1,0 +1,152 @@
+/*
+ * cmd_run.c - `layoutspy run`: records a command and tells in a few lines what was found.
+ *
+ * One thread, never in a signal handler.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "common/pattern.h"
+#include "detect/detect.h"
+#include "launch.h"
+#include "options.h"
+#include "render/render.h"
+#include "trace.h"
+#include "verbs.h"
+
+struct run_options {
+    const char *out; /* NULL: not given */
+    bool quiet;
+    char **argv;
+};
+
+static const struct argp_option run_options[] = {
+    {"output", 'o', "TRACE", 0,
+     "The trace's name, which must not exist; %p is the command's pid, %h the host, %r the rank, "
+     "%n the program's name, %% a percent sign (default: $LAYOUTSPY_OUT, or layoutspy.%p.db)",
+     0},
+    {"quiet", 'q', NULL, 0, "No summary at the end", 0},
+    {0},
+};
+
+static error_t parse_run(int key, char *arg, struct argp_state *state) {
+    struct run_options *options = state->input;
+    switch (key) {
+    case 'o':
+        options->out = arg;
+        return 0;
+    case 'q':
+        options->quiet = true;
+        return 0;
+    case ARGP_KEY_ARG: /* the first word of the command: the rest is not ours */
+        options->argv = &state->argv[state->next - 1];
+        state->next = state->argc;
+        return 0;
+    case ARGP_KEY_END:
+        if (!options->argv)
+            ls_usage_error(state, "no COMMAND given");
+        return 0;
+    default:
+        return ls_options_other(key, state);
+    }
+}
+
+static const struct argp run_argp = {
+    .options = run_options,
+    .parser = parse_run,
+    .args_doc = "[--] COMMAND...",
+    .doc = "Runs COMMAND with every CUDA call recorded into TRACE, and sums up what was found on "
+           "stderr.\v"
+           "The exit status is COMMAND's own; 128 + N where signal N ended it; 127 where it is not "
+           "found, 126 where it cannot be run; 2 for wrong usage, 4 where no trace can be written.",
+};
+
+/* Returns a status, or LS_EXIT_OK. */
+static int check_pattern(const char *pattern) {
+    static const struct ls_pattern_values any = {0};
+    int error = ls_pattern_expand(NULL, LS_PATH_MAX, pattern, &any);
+    switch (error) {
+    case 0:
+        return LS_EXIT_OK;
+    case LS_PATTERN_TRAILING:
+        fprintf(stderr, "layoutspy: %s: ends in a lone %%; write %%%% for a percent sign\n",
+                pattern);
+        break;
+    case LS_PATTERN_TOO_LONG:
+        fprintf(stderr, "layoutspy: %.40s...: too long for a file's name\n", pattern);
+        break;
+    case LS_PATTERN_EMPTY:
+        fprintf(stderr, "layoutspy: '%s': names no file; give the trace's name\n", pattern);
+        break;
+    default:
+        fprintf(stderr,
+                "layoutspy: %s: unknown %%%c; known are %%p pid, %%h host, %%r rank, %%n program "
+                "and %%%%\n",
+                pattern, ls_pattern_unknown_letter(error));
+    }
+    return LS_EXIT_USAGE;
+}
+
+/* The path as the user would type it: relative where it lies below here. */
+static const char *short_path(const char *path) {
+    static char cwd[LS_PATH_MAX];
+    size_t length;
+    if (getcwd(cwd, sizeof cwd) && (length = strlen(cwd)) > 1 && strncmp(path, cwd, length) == 0 &&
+        path[length] == '/')
+        return path + length + 1;
+    return path;
+}
+
+static bool was_recorded(const char *path) {
+    char spool[LS_PATH_MAX + 8];
+    snprintf(spool, sizeof spool, "%s.spool", path);
+    return access(path, F_OK) == 0 || access(spool, F_OK) == 0;
+}
+
+static void sum_up(const char *path) {
+    struct ls_trace trace;
+    path = short_path(path);
+    if (!was_recorded(path)) {
+        const char *disable = getenv("LAYOUTSPY_DISABLE");
+        if (disable && *disable)
+            fprintf(stderr, "layoutspy: nothing was recorded with LAYOUTSPY_DISABLE=%s\n", disable);
+        else
+            fputs(
+                "layoutspy: no CUDA call was seen (a statically linked CUDA runtime cannot be), so "
+                "there is no trace\n",
+                stderr);
+        return;
+    }
+    if (ls_trace_open(&trace, path) != LS_EXIT_OK)
+        return;
+    if (ls_detect_run(&trace) == LS_EXIT_OK && ls_render_summary(&trace, stderr) == SQLITE_OK)
+        fprintf(stderr, "  trace: %s; next: layoutspy report %s\n", path, path);
+    ls_trace_close(&trace);
+}
+
+static int run(int argc, char **argv) {
+    struct run_options options = {0};
+    struct ls_launch launch = {0};
+    ls_options_parse(&run_argp, "run", ARGP_IN_ORDER, argc, argv, &options);
+    const char *setting = getenv("LAYOUTSPY_OUT");
+    if (!options.out && setting && *setting)
+        options.out = setting;
+    launch.numbered = !options.out;
+    launch.pattern = options.out ? options.out : LS_PATTERN_DEFAULT;
+    launch.argv = options.argv;
+    int status = check_pattern(launch.pattern);
+    if (status == LS_EXIT_OK)
+        status = ls_launch_find_library(&launch);
+    if (status == LS_EXIT_OK)
+        status = ls_launch_start(&launch);
+    if (status != LS_EXIT_OK)
+        return status;
+    status = ls_launch_wait(&launch);
+    if (!options.quiet)
+        sum_up(launch.trace);
+    return status;
+}
+
+const struct ls_verb ls_verb_run = {"run", "record a command", run};

@@ -1,0 +1,249 @@
+/*
+ * detect.c - runs the detectors, ranks their findings and stores them. See detect.h.
+ *
+ * Main thread only; not for signal handlers.
+ */
+#include "detect.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "../json_text.h"
+#include "../query.h"
+#include "../term.h"
+#include "thresholds.h"
+
+static const struct ls_detector *const detectors[] = {
+    &ls_detect_leak,
+    &ls_detect_pageable_copy,
+};
+
+void ls_detect_no_memory(void) {
+    fputs("layoutspy: out of memory while looking for problems\n", stderr);
+    exit(LS_EXIT_INPUT);
+}
+
+char *ls_format(const char *format, ...) {
+    va_list args;
+    char *text;
+    va_start(args, format);
+    if (vasprintf(&text, format, args) < 0)
+        ls_detect_no_memory();
+    va_end(args);
+    return text;
+}
+
+const char *ls_memory_kind_name(int kind) {
+    switch (kind) {
+    case LS_MEMORY_DEVICE:
+        return "device";
+    case LS_MEMORY_ASYNC:
+        return "async";
+    case LS_MEMORY_MANAGED:
+        return "managed";
+    case LS_MEMORY_PINNED:
+        return "pinned";
+    case LS_MEMORY_REGISTERED:
+        return "registered";
+    case LS_MEMORY_ARRAY:
+        return "array";
+    default:
+        return "unknown";
+    }
+}
+
+double ls_share_of_run(const struct ls_detect *d, int64_t ns) {
+    return (double)ns / (double)d->run_ns;
+}
+
+double ls_share_of_memory(const struct ls_detect *d, int64_t bytes) {
+    return (double)bytes / (double)d->capacity;
+}
+
+struct ls_finding *ls_finding_add(struct ls_detect *d, const char *kind) {
+    if (d->finding_count == d->finding_room) {
+        d->finding_room = d->finding_room ? d->finding_room * 2 : 32;
+        d->finding = realloc(d->finding, d->finding_room * sizeof *d->finding);
+        if (!d->finding)
+            ls_detect_no_memory();
+    }
+    struct ls_finding *f = &d->finding[d->finding_count++];
+    memset(f, 0, sizeof *f);
+    f->kind = kind;
+    f->evidence = json_object();
+    json_object_set_new(f->evidence, "confidence", json_string("seen"));
+    return f;
+}
+
+void ls_detect_skip(struct ls_detect *d, const char *kind, const char *format, ...) {
+    va_list args;
+    char *reason;
+    va_start(args, format);
+    if (vasprintf(&reason, format, args) < 0)
+        ls_detect_no_memory();
+    va_end(args);
+    json_array_append_new(d->skipped, json_pack("[s, o]", kind, ls_json_text(reason)));
+    free(reason);
+}
+
+static void gather(struct ls_detect *d) {
+    sqlite3 *db = d->db;
+    d->calls = ls_query_int(db, 0, "SELECT COUNT(*) FROM call");
+    d->begin_ns =
+        ls_query_int(db, 0, "SELECT start_ns + duration_ns FROM call ORDER BY id LIMIT 1");
+    d->end_ns = ls_query_int(db, 0, "SELECT MAX(start_ns + duration_ns) FROM call");
+    d->run_ns = ls_query_meta_int(db, 0, "end_ns");
+    if (d->run_ns < d->end_ns)
+        d->run_ns = d->end_ns;
+    if (d->run_ns < 1)
+        d->run_ns = 1;
+    /* What the program itself was told by cudaMemGetInfo; the position of `total` is in the trace.
+     */
+    d->capacity = ls_query_int(
+        db, 0,
+        "SELECT MAX(CASE (SELECT key FROM json_each(api.fields) WHERE value LIKE '%\"total\"%') "
+        "WHEN 0 THEN f0 WHEN 1 THEN f1 WHEN 2 THEN f2 WHEN 3 THEN f3 END) "
+        "FROM call JOIN api ON api.id = call.api WHERE api.class = 'mem_info' AND status = 0");
+    d->capacity_known = d->capacity > 0;
+    if (!d->capacity_known)
+        d->capacity = LS_CAPACITY_UNKNOWN;
+    d->killed =
+        ls_query_int(db, 0, "SELECT COUNT(*) FROM meta WHERE key = 'ended' AND value = 'killed'") >
+        0;
+    d->pytorch =
+        ls_query_int(db, 0, "SELECT COUNT(*) FROM module WHERE path LIKE '%/libc10_cuda.so%'") > 0;
+    d->lost = ls_query_int(db, 0, "SELECT SUM(count) FROM lost");
+}
+
+/* Severity first; then the share of the run or of the device that the change would give back. */
+static int by_rank(const void *a, const void *b, void *detect) {
+    const struct ls_finding *x = a, *y = b;
+    const struct ls_detect *d = detect;
+    if (x->severity != y->severity)
+        return x->severity > y->severity ? -1 : 1;
+    double share[2];
+    const struct ls_finding *both[] = {x, y};
+    for (int i = 0; i < 2; i++) {
+        double time = ls_share_of_run(d, both[i]->gain_ns);
+        double memory = ls_share_of_memory(d, both[i]->gain_bytes);
+        share[i] = time > memory ? time : memory;
+    }
+    if (share[0] != share[1])
+        return share[0] > share[1] ? -1 : 1;
+    if (x->bytes != y->bytes)
+        return x->bytes > y->bytes ? -1 : 1;
+    return strcmp(x->site, y->site);
+}
+
+static int insert_findings(const struct ls_detect *d) {
+    static const char *const severity[] = {"info", "warning", "problem"};
+    sqlite3_stmt *stmt;
+    int rc = sqlite3_prepare_v2(
+        d->db,
+        "INSERT INTO finding(id, kind, severity, title, site, count, bytes, time_ns, gain_ns, "
+        "gain_bytes, evidence, advice) VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        -1, &stmt, NULL);
+    for (size_t i = 0; rc == SQLITE_OK && i < d->finding_count; i++) {
+        const struct ls_finding *f = &d->finding[i];
+        char *evidence = json_dumps(f->evidence, JSON_COMPACT | JSON_PRESERVE_ORDER);
+        const int64_t number[] = {f->count, f->bytes, f->time_ns, f->gain_ns, f->gain_bytes};
+        sqlite3_bind_int64(stmt, 1, (int64_t)i + 1);
+        sqlite3_bind_text(stmt, 2, f->kind, -1, SQLITE_STATIC);
+        sqlite3_bind_text(stmt, 3, severity[f->severity], -1, SQLITE_STATIC);
+        sqlite3_bind_text(stmt, 4, f->title, -1, SQLITE_STATIC);
+        sqlite3_bind_text(stmt, 5, f->site, -1, SQLITE_STATIC);
+        for (int n = 0; n < 5; n++)
+            sqlite3_bind_int64(stmt, 6 + n, number[n]);
+        sqlite3_bind_text(stmt, 11, evidence, -1, SQLITE_TRANSIENT);
+        sqlite3_bind_text(stmt, 12, f->advice, -1, SQLITE_STATIC);
+        free(evidence);
+        sqlite3_step(stmt);
+        rc = sqlite3_reset(stmt);
+    }
+    sqlite3_finalize(stmt);
+    return rc;
+}
+
+static int insert_skipped(const struct ls_detect *d) {
+    sqlite3_stmt *stmt;
+    size_t i;
+    json_t *row;
+    int rc = sqlite3_prepare_v2(d->db, "INSERT OR REPLACE INTO skipped(kind, reason) VALUES(?, ?)",
+                                -1, &stmt, NULL);
+    json_array_foreach(d->skipped, i, row) {
+        if (rc != SQLITE_OK)
+            break;
+        sqlite3_bind_text(stmt, 1, json_string_value(json_array_get(row, 0)), -1, SQLITE_STATIC);
+        sqlite3_bind_text(stmt, 2, json_string_value(json_array_get(row, 1)), -1, SQLITE_STATIC);
+        sqlite3_step(stmt);
+        rc = sqlite3_reset(stmt);
+    }
+    sqlite3_finalize(stmt);
+    return rc;
+}
+
+static int store_once(const struct ls_detect *d) {
+    int rc =
+        sqlite3_exec(d->db, "BEGIN; DELETE FROM finding; DELETE FROM skipped", NULL, NULL, NULL);
+    if (rc == SQLITE_OK)
+        rc = insert_findings(d);
+    if (rc == SQLITE_OK)
+        rc = insert_skipped(d);
+    if (rc == SQLITE_OK)
+        rc = sqlite3_exec(d->db, "COMMIT", NULL, NULL, NULL);
+    if (rc != SQLITE_OK && !sqlite3_get_autocommit(d->db))
+        sqlite3_exec(d->db, "ROLLBACK", NULL, NULL, NULL);
+    return rc;
+}
+
+/* A full disk or a file that became read-only must not cost the reader the report. */
+static int store(const struct ls_detect *d) {
+    int rc = store_once(d);
+    if (rc == SQLITE_OK)
+        return rc;
+    sqlite3_exec(d->db,
+                 "PRAGMA temp_store = MEMORY;"
+                 "CREATE TEMP TABLE finding AS SELECT * FROM main.finding WHERE 0;"
+                 "CREATE TEMP TABLE skipped AS SELECT * FROM main.skipped WHERE 0",
+                 NULL, NULL, NULL);
+    return store_once(d);
+}
+
+static void release(struct ls_detect *d) {
+    for (size_t i = 0; i < d->finding_count; i++) {
+        free(d->finding[i].title);
+        free(d->finding[i].site);
+        free(d->finding[i].advice);
+        json_decref(d->finding[i].evidence);
+    }
+    free(d->finding);
+    json_decref(d->skipped);
+}
+
+int ls_detect_run(struct ls_trace *trace) {
+    struct ls_detect d = {.db = trace->db, .skipped = json_array()};
+    int rc = SQLITE_OK;
+    ls_progress_start("looking for problems");
+    ls_progress_attach(trace->db);
+    gather(&d);
+    for (size_t i = 0; rc == SQLITE_OK && i < sizeof detectors / sizeof detectors[0]; i++) {
+        if (d.calls == 0)
+            ls_detect_skip(&d, detectors[i]->kind, "no CUDA call in this trace");
+        else
+            rc = detectors[i]->run(&d, detectors[i]);
+    }
+    if (rc == SQLITE_OK) {
+        if (d.finding_count)
+            qsort_r(d.finding, d.finding_count, sizeof *d.finding, by_rank, &d);
+        rc = store(&d);
+    }
+    ls_progress_stop();
+    if (rc != SQLITE_OK)
+        fprintf(stderr, "layoutspy: %s: cannot read the trace: %s\n", trace->path,
+                sqlite3_errmsg(trace->db));
+    release(&d);
+    return rc == SQLITE_OK ? LS_EXIT_OK : LS_EXIT_INPUT;
+}

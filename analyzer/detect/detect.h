@@ -1,0 +1,92 @@
+/*
+ * detect.h - what a detector sees and makes.
+ *
+ * A detector reads the trace by SQL, and adds findings; detect.c ranks them and stores them in
+ * `finding`, from where every renderer takes them. Main thread only; not for signal handlers.
+ */
+#ifndef LAYOUTSPY_DETECT_H
+#define LAYOUTSPY_DETECT_H
+
+#include <jansson.h>
+#include <sqlite3.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "../classify.h" /* enum ls_direction, enum ls_side_kind */
+#include "../live.h"     /* enum ls_memory, enum ls_end */
+#include "../trace.h"
+
+#define LS_SITE_UNKNOWN "site unknown"
+
+enum ls_severity { LS_INFO, LS_WARNING, LS_PROBLEM };
+
+/* One finding, as the table's columns; numbers that do not apply are 0. */
+struct ls_finding {
+    const char *kind; /* not owned */
+    enum ls_severity severity;
+    char *title;  /* one sentence: the problem and how much. Owned, by malloc */
+    char *site;   /* owned */
+    char *advice; /* what to change. Owned */
+    int64_t count, bytes, time_ns, gain_ns, gain_bytes;
+    json_t *evidence; /* owned; an object with "confidence", and "why": what makes it cost */
+};
+
+/* One run of all detectors over one trace. */
+struct ls_detect {
+    sqlite3 *db;
+    int64_t calls;    /* recorded calls */
+    int64_t begin_ns; /* end of the first call (which makes the context), end of the last one */
+    int64_t end_ns;
+    int64_t run_ns;   /* length of the recording, at least 1 */
+    int64_t capacity; /* bytes of the largest device, or LS_CAPACITY_UNKNOWN */
+    bool capacity_known;
+    bool killed;  /* it ended without its exit handlers: a signal, abort, _exit */
+    bool pytorch; /* its libraries were loaded */
+    int64_t lost; /* events that are missing from the trace */
+    /* detect.c's own */
+    struct ls_finding *finding;
+    size_t finding_count, finding_room;
+    json_t *skipped; /* array of [kind, reason] */
+};
+
+struct ls_detector {
+    const char *kind;
+    /* Returns SQLITE_OK, or the code of the query that failed. */
+    int (*run)(struct ls_detect *d, const struct ls_detector *self);
+};
+
+/*
+ * Run every detector and store what they found; a second run replaces the first. Where the trace
+ * cannot be written the rows go to TEMP tables of the same names. Returns LS_EXIT_OK, or prints
+ * one line and returns LS_EXIT_INPUT.
+ */
+int ls_detect_run(struct ls_trace *trace);
+
+/* --- for detectors ------------------------------------------------------------------------ */
+
+/* A new, empty finding with confidence "seen" in its evidence. Valid until the next one. */
+struct ls_finding *ls_finding_add(struct ls_detect *d, const char *kind);
+
+/* Say that a detector, or a part of it, could not run. */
+void ls_detect_skip(struct ls_detect *d, const char *kind, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+/* A malloc'ed formatted string; exits with one line where there is no memory. */
+char *ls_format(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/* Exits with one line. */
+void ls_detect_no_memory(void) __attribute__((noreturn));
+
+/* The word for a memory kind: "device", "pinned". */
+const char *ls_memory_kind_name(int kind);
+
+/* Shares of the run and of the device: what severity and rank go by. */
+double ls_share_of_run(const struct ls_detect *d, int64_t ns);
+double ls_share_of_memory(const struct ls_detect *d, int64_t bytes);
+
+/* --- the registry ------------------------------------------------------------------------- */
+
+extern const struct ls_detector ls_detect_leak;
+extern const struct ls_detector ls_detect_pageable_copy;
+
+#endif

@@ -1,0 +1,61 @@
+/*
+ * ingest.h - records of a spool into rows of a trace, exactly once.
+ *
+ * A transaction holds the rows and how far each chunk was read; chunks are handed back only after
+ * its COMMIT. A process that is killed at any instruction leaves a spool and a trace that another
+ * one continues from. One thread; not async-signal-safe.
+ */
+#ifndef LAYOUTSPY_INGEST_H
+#define LAYOUTSPY_INGEST_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "clock.h"
+#include "live.h"
+#include "merge.h"
+#include "modules.h"
+#include "spool_read.h"
+#include "stacks.h"
+#include "trace_db.h"
+
+struct ls_ingest {
+    struct ls_spool *spool; /* not owned */
+    struct ls_trace_db db;
+    struct ls_clock clock;
+    struct ls_live memory, arrays;
+    struct ls_modules modules;
+    struct ls_stacks stacks;
+    struct ls_progress progress[LS_CHUNK_MAX];
+    int64_t next_call;
+    int64_t end_ns;        /* of the last record */
+    struct ls_life **born; /* lifetimes that began since the last commit */
+    size_t born_count, born_room;
+    bool finished; /* was finished by an earlier process: only the spool is left */
+    bool replaced; /* the target's process runs another program now */
+    bool out_of_memory;
+};
+
+/*
+ * Open the trace that the spool names, or take it up. False: `why` gets the rest of an error line
+ * about the trace. To be released with ls_ingest_close(), also after a failure.
+ */
+bool ls_ingest_open(struct ls_ingest *ingest, struct ls_spool *spool, char *why, size_t size);
+
+/*
+ * Take what has completed by now, or with `all` everything that was committed (the target is
+ * dead), commit it and hand the chunks back. Returns the number of records taken, or -1 and
+ * `why`: what was not committed stays in the spool.
+ */
+int64_t ls_ingest_drain(struct ls_ingest *ingest, bool all, char *why, size_t size);
+
+/* Name a few stacks, without waiting. */
+bool ls_ingest_idle(struct ls_ingest *ingest, char *why, size_t size);
+
+/* After the last drain: names, indexes, how it ended; one file. False: as above. */
+bool ls_ingest_finish(struct ls_ingest *ingest, char *why, size_t size);
+
+void ls_ingest_close(struct ls_ingest *ingest);
+
+#endif

@@ -1,0 +1,99 @@
+/*
+ * ingest_finish.c - what the start and the end of a recording add to its trace. See ingest.h.
+ * One thread; not async-signal-safe.
+ *
+ * Everything here can be done twice: a collector may be killed between this and the removal of
+ * the spool.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include "ingest_internal.h"
+#include "layoutspy/table.h"
+
+#define NAMING_MS 1000 /* for names that are still missing at the end */
+
+/* What reports look rows up by. Late: one live index makes inserts five times slower. And few: the
+ * trace must be there within seconds of the program's end, and whole tables are read in one. */
+static const char indexes[] =
+    "CREATE INDEX IF NOT EXISTS allocation_live ON allocation(start_ns) WHERE end_ns IS NULL;"
+    "CREATE INDEX IF NOT EXISTS allocation_stack ON allocation(stack);"
+    "DROP TABLE IF EXISTS raw_stack;";
+
+static void put_number(struct ls_ingest *ingest, const char *key, int64_t number) {
+    char text[24];
+    snprintf(text, sizeof text, "%" PRId64, number);
+    ls_db_put(&ingest->db, LS_PUT_META, "ss", key, text);
+}
+
+void ls_ingest_put_start(struct ls_ingest *ingest) {
+    const struct ls_spool_header *start = &ingest->spool->start;
+    put_number(ingest, "start_real_ns", (int64_t)ingest->clock.origin_real);
+    put_number(ingest, "pid", start->pid);
+    ls_db_put(&ingest->db, LS_PUT_META, "ss", "boot_id", start->boot_id);
+    ls_db_put(&ingest->db, LS_PUT_META, "ss", "spool", ingest->spool->path);
+    ls_db_put(&ingest->db, LS_PUT_META, "ss", "clock", ingest->clock.tsc ? "tsc" : "monotonic");
+    put_number(ingest, "clock_error_ns", ls_clock_error_ns(&ingest->clock));
+}
+
+/* Losses that the header counted and no LOST record told: the thread had no room to. */
+static void put_untold_losses(struct ls_ingest *ingest) {
+    for (int i = 0; i < LS_LOST_COUNT; i++) {
+        char sql[128];
+        snprintf(sql, sizeof sql, "SELECT SUM(count) FROM lost WHERE reason='%s'", ls_lost_name[i]);
+        uint64_t counted = atomic_load(&ingest->spool->header->lost[i]);
+        uint64_t told = (uint64_t)ls_db_number(&ingest->db, sql);
+        if (counted > told)
+            ls_db_put(&ingest->db, LS_PUT_LOST, "sunn", ls_lost_name[i], counted - told, (int64_t)0,
+                      (int64_t)0);
+    }
+}
+
+void ls_ingest_put_end(struct ls_ingest *ingest) {
+    bool exited = atomic_load(&ingest->spool->header->state) >= LS_RUN_CLOSING;
+    put_untold_losses(ingest);
+    put_number(ingest, "end_ns", ingest->end_ns);
+    put_number(ingest, "clock_error_ns", ls_clock_error_ns(&ingest->clock));
+    ls_db_put(&ingest->db, LS_PUT_META, "ss", "ended",
+              ingest->replaced ? "exec"
+              : exited         ? "exit"
+                               : "killed");
+    if (!ingest->replaced && !exited)
+        ls_db_put(&ingest->db, LS_PUT_COVERAGE, "sss", "end", "partial",
+                  "the program ended without its exit handlers (a signal, abort or _exit): every "
+                  "call that had returned is here");
+}
+
+static int64_t now_ms(void) {
+    struct timespec ts;
+    clock_gettime(CLOCK_MONOTONIC, &ts);
+    return (int64_t)ts.tv_sec * 1000 + ts.tv_nsec / 1000000;
+}
+
+static void name_stacks(struct ls_ingest *ingest) {
+    int64_t end = now_ms() + NAMING_MS, left = NAMING_MS;
+    ls_stacks_settle(&ingest->stacks);
+    while (left > 0 && ls_stacks_symbolize(&ingest->stacks, (int)left))
+        left = end - now_ms();
+    ls_stacks_give_up(&ingest->stacks);
+}
+
+bool ls_ingest_finish(struct ls_ingest *ingest, char *why, size_t size) {
+    struct ls_trace_db *db = &ingest->db;
+    if (!ingest->finished) {
+        name_stacks(ingest);
+        ls_ingest_end_reused(ingest);
+        ls_ingest_store_born(ingest);
+        ls_ingest_put_end(ingest);
+        ls_db_exec(db, indexes); /* in the transaction that says that it ended */
+    }
+    if (!ls_db_commit(db)) {
+        snprintf(why, size, "cannot be written: %s; the recording is kept in %s", ls_db_error(db),
+                 ingest->spool->path);
+        return false;
+    }
+    ls_db_settle(db);
+    return true;
+}

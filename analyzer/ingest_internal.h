@@ -1,0 +1,34 @@
+/*
+ * ingest_internal.h - what the ingest*.c files share. See ingest.h.
+ */
+#ifndef LAYOUTSPY_INGEST_INTERNAL_H
+#define LAYOUTSPY_INGEST_INTERNAL_H
+
+#include "ingest.h"
+
+/* A call with its times in ns and its number. */
+struct ls_timed_call {
+    const struct ls_rec_call *record;
+    uint32_t thread;
+    int64_t id;
+    int64_t start_ns;
+    int64_t end_ns;
+};
+
+/* ingest_memory.c: begin and end lifetimes. */
+void ls_ingest_alloc(struct ls_ingest *ingest, const struct ls_timed_call *call);
+void ls_ingest_free(struct ls_ingest *ingest, const struct ls_timed_call *call);
+void ls_ingest_reset(struct ls_ingest *ingest, const struct ls_timed_call *call);
+void ls_ingest_store_born(struct ls_ingest *ingest); /* before each commit */
+void ls_ingest_load_live(struct ls_ingest *ingest);
+void ls_ingest_end_reused(struct ls_ingest *ingest); /* before the end */
+
+/* ingest_record.c: any record; the names of enum ls_lost in the trace. */
+extern const char *const ls_lost_name[LS_LOST_COUNT];
+void ls_ingest_record(struct ls_ingest *ingest, const struct ls_record *record, uint32_t thread);
+
+/* ingest_finish.c: what the start and the end of a recording tell. */
+void ls_ingest_put_start(struct ls_ingest *ingest);
+void ls_ingest_put_end(struct ls_ingest *ingest);
+
+#endif

@@ -1,0 +1,249 @@
+/*
+ * ingest_memory.c - lifetimes of memory: calls to rows of `allocation`. See ingest.h.
+ *
+ * A lifetime that began since the last commit is put just before the next one, with its end if it
+ * has ended; only one that outlives that commit is updated at its free, which is three times the
+ * work. One thread; not async-signal-safe.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "ingest_internal.h"
+#include "roles.h"
+
+static enum ls_memory memory_of(enum ls_class cls) {
+    switch (cls) {
+    case LS_CLASS_ASYNC_ALLOC:
+        return LS_MEMORY_ASYNC;
+    case LS_CLASS_MANAGED_ALLOC:
+        return LS_MEMORY_MANAGED;
+    case LS_CLASS_PINNED_ALLOC:
+        return LS_MEMORY_PINNED;
+    case LS_CLASS_REGISTER:
+        return LS_MEMORY_REGISTERED;
+    case LS_CLASS_ARRAY_ALLOC:
+        return LS_MEMORY_ARRAY;
+    default:
+        return LS_MEMORY_DEVICE;
+    }
+}
+
+static struct ls_live *live_of(struct ls_ingest *ingest, const struct ls_roles *roles) {
+    return roles->ptr_is_handle ? &ingest->arrays : &ingest->memory;
+}
+
+/* Bits of the four channels, a byte each. */
+static uint32_t element_bytes(uint64_t format) {
+    uint32_t bits = 0;
+    for (int i = 0; i < 4; i++)
+        bits += (uint32_t)(format >> 8 * i & 255);
+    return bits / 8;
+}
+
+static uint64_t array_size(const struct ls_rec_call *call, const struct ls_roles *roles,
+                           uint32_t element) {
+    uint64_t width = ls_role(call, roles->width, 0), height = ls_role(call, roles->height, 0),
+             depth = ls_role(call, roles->depth, 0);
+    return width * (height ? height : 1) * (depth ? depth : 1) * element;
+}
+
+static bool remember_born(struct ls_ingest *ingest, struct ls_life *life) {
+    if (ingest->born_count == ingest->born_room) {
+        size_t room = ingest->born_room ? 2 * ingest->born_room : 1024;
+        struct ls_life **more = realloc(ingest->born, room * sizeof *more);
+        if (!more)
+            return false;
+        ingest->born = more;
+        ingest->born_room = room;
+    }
+    ingest->born[ingest->born_count++] = life;
+    return true;
+}
+
+/* An outer call that only passed an inner, recorded one on: cudaMallocHost by cudaHostAlloc, say.
+ * The inner one's record came first; both would be the same memory twice. */
+static bool passed_on(struct ls_live *live, const struct ls_timed_call *call, uint64_t address) {
+    const struct ls_life *life = ls_live_find(live, address);
+    return life && life->address == address && life->thread == call->thread &&
+           life->start_ns >= call->start_ns;
+}
+
+void ls_ingest_alloc(struct ls_ingest *ingest, const struct ls_timed_call *call) {
+    const struct ls_rec_call *record = call->record;
+    const struct ls_roles *roles = &ls_roles[record->head.api];
+    struct ls_live *live = live_of(ingest, roles);
+    uint64_t address = ls_role(record, roles->ptr, 0);
+    if (record->status != 0 || address == 0 || passed_on(live, call, address))
+        return;
+    struct ls_life *life = calloc(1, sizeof *life);
+    if (!life) {
+        ingest->out_of_memory = true;
+        return;
+    }
+    life->id = call->id;
+    life->address = address;
+    life->kind = (uint8_t)memory_of(ls_api_info[record->head.api].cls);
+    if (life->kind == LS_MEMORY_ARRAY) {
+        life->element = element_bytes(ls_role(record, roles->format, 0));
+        life->size = array_size(record, roles, life->element);
+    } else {
+        life->size = ls_role(record, roles->size, 0);
+    }
+    life->start_ns = call->start_ns;
+    life->born_ns = call->end_ns;
+    life->stream = ls_role(record, roles->stream, 0);
+    life->stack = record->stack;
+    life->api = record->head.api;
+    life->device = record->head.device;
+    life->thread = call->thread;
+    if (!remember_born(ingest, life)) {
+        free(life);
+        ingest->out_of_memory = true;
+    } else if (!ls_live_add(live, life)) {
+        ingest->out_of_memory = true; /* `born` has it: its row is put all the same */
+    }
+}
+
+/* Put the end into the row where there is one; else the row comes with it. */
+static void end_life(struct ls_ingest *ingest, struct ls_life *life) {
+    life->ended = true;
+    if (!life->stored)
+        return;
+    ls_db_put(&ingest->db, LS_PUT_ALLOCATION_END, "izzzii", life->end_ns, (int64_t)life->free_api,
+              (int64_t)life->free_stack, life->end_call, (int64_t)life->end_reason, life->id);
+    free(life);
+}
+
+static void end_by_call(struct ls_ingest *ingest, struct ls_life *life,
+                        const struct ls_timed_call *call, enum ls_end reason) {
+    life->end_ns = call->start_ns;
+    life->end_call = call->id;
+    life->free_api = call->record->head.api;
+    life->free_stack = call->record->stack;
+    life->end_reason = (uint8_t)reason;
+    end_life(ingest, life);
+}
+
+void ls_ingest_free(struct ls_ingest *ingest, const struct ls_timed_call *call) {
+    const struct ls_rec_call *record = call->record;
+    const struct ls_roles *roles = &ls_roles[record->head.api];
+    uint64_t address = ls_role(record, roles->ptr, 0);
+    if (record->status != 0 || address == 0)
+        return;
+    bool registered = ls_api_info[record->head.api].cls == LS_CLASS_UNREGISTER;
+    struct ls_life *life = ls_live_end(live_of(ingest, roles), address, call->start_ns, registered);
+    if (life)
+        end_by_call(ingest, life, call, LS_END_FREED);
+}
+
+struct reset {
+    struct ls_ingest *ingest;
+    const struct ls_timed_call *call;
+};
+
+static bool end_at_reset(struct ls_life *life, void *context) {
+    struct reset *reset = context;
+    if (life->device != reset->call->record->head.device || life->born_ns > reset->call->start_ns)
+        return false;
+    end_by_call(reset->ingest, life, reset->call, LS_END_RESET);
+    return true;
+}
+
+void ls_ingest_reset(struct ls_ingest *ingest, const struct ls_timed_call *call) {
+    struct reset reset = {ingest, call};
+    if (call->record->status != 0)
+        return;
+    ls_live_sweep(&ingest->memory, end_at_reset, &reset);
+    ls_live_sweep(&ingest->arrays, end_at_reset, &reset);
+}
+
+void ls_ingest_store_born(struct ls_ingest *ingest) {
+    for (size_t i = 0; i < ingest->born_count; i++) {
+        struct ls_life *life = ingest->born[i];
+        ls_db_put(&ingest->db, LS_PUT_ALLOCATION,
+                  life->ended ? "iiiiiuuizzzuizi" : "iiniiuuizzzuizn", life->id, life->start_ns,
+                  life->end_ns, (int64_t)life->kind, (int64_t)life->device, life->address,
+                  life->size, (int64_t)life->api, (int64_t)life->free_api, (int64_t)life->stack,
+                  (int64_t)life->free_stack, life->stream, life->id, life->end_call,
+                  (int64_t)life->end_reason);
+        life->stored = true;
+        if (life->ended)
+            free(life);
+    }
+    ingest->born_count = 0;
+}
+
+static void load_life(sqlite3_stmt *stmt, void *context) {
+    struct ls_ingest *ingest = context;
+    struct ls_life *life = calloc(1, sizeof *life);
+    if (!life) {
+        ingest->out_of_memory = true;
+        return;
+    }
+    life->id = sqlite3_column_int64(stmt, 0);
+    life->start_ns = sqlite3_column_int64(stmt, 1);
+    life->kind = (uint8_t)sqlite3_column_int(stmt, 2);
+    life->device = (uint8_t)sqlite3_column_int(stmt, 3);
+    life->address = (uint64_t)sqlite3_column_int64(stmt, 4);
+    life->size = (uint64_t)sqlite3_column_int64(stmt, 5);
+    life->thread = (uint32_t)sqlite3_column_int64(stmt, 6);
+    life->born_ns = life->start_ns + sqlite3_column_int64(stmt, 7);
+    life->element = element_bytes((uint64_t)sqlite3_column_int64(stmt, 8));
+    life->stored = true;
+    struct ls_live *live = life->kind == LS_MEMORY_ARRAY ? &ingest->arrays : &ingest->memory;
+    const struct ls_life *other = ls_live_find(live, life->address);
+    /* The clock is mapped anew and may be off by a little from before. Only where an older life
+     * has the address too does it matter when this one was complete. */
+    if (!other || other->address != life->address)
+        life->born_ns = INT64_MIN;
+    if (!ls_live_add(live, life)) {
+        free(life);
+        ingest->out_of_memory = true;
+    }
+}
+
+/* `f4` of the calls that allocate arrays is their format: its place is asked of the table. */
+void ls_ingest_load_live(struct ls_ingest *ingest) {
+    char sql[512];
+    int format = -1;
+    for (int api = 1; api < LS_API_COUNT && format < 0; api++)
+        if (ls_api_info[api].cls == LS_CLASS_ARRAY_ALLOC)
+            format = ls_roles[api].format;
+    snprintf(sql, sizeof sql,
+             "SELECT a.id,a.start_ns,a.kind,a.device,a.address,a.size,c.thread,c.duration_ns,c.f%d "
+             "FROM allocation AS a JOIN call AS c ON c.id=a.start_call "
+             "WHERE a.end_ns IS NULL ORDER BY a.id",
+             format < 0 ? 0 : format);
+    ls_db_each(&ingest->db, sql, load_life, ingest);
+}
+
+/* Of several lives at one address, newest first, all but the newest have ended unseen. */
+static bool end_if_reused(struct ls_life *life, void *context) {
+    struct {
+        struct ls_ingest *ingest;
+        uint64_t address;
+        int64_t newer_start;
+    } *last = context;
+    bool reused = last->address == life->address;
+    int64_t newer_start = last->newer_start;
+    last->address = life->address;
+    last->newer_start = life->start_ns;
+    if (!reused)
+        return false;
+    life->end_ns = newer_start;
+    life->end_reason = LS_END_REUSED;
+    end_life(last->ingest, life);
+    return true;
+}
+
+void ls_ingest_end_reused(struct ls_ingest *ingest) {
+    struct {
+        struct ls_ingest *ingest;
+        uint64_t address;
+        int64_t newer_start;
+    } last = {ingest, 0, 0};
+    ls_live_sweep(&ingest->memory, end_if_reused, &last);
+    last.address = 0;
+    ls_live_sweep(&ingest->arrays, end_if_reused, &last);
+}

@@ -1,0 +1,131 @@
+/*
+ * ingest_record.c - one record of the spool to its rows. See ingest.h.
+ * One thread; not async-signal-safe.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "classify.h"
+#include "demangle.h"
+#include "ingest_internal.h"
+#include "record_check.h"
+#include "roles.h"
+
+const char *const ls_lost_name[LS_LOST_COUNT] = {
+#define LOST(ID, name, what) [LS_LOST_##ID] = name,
+#include "layoutspy/lost.def"
+};
+
+static void ingest_copy(struct ls_ingest *ingest, const struct ls_timed_call *call) {
+    const struct ls_rec_call *record = call->record;
+    const struct ls_roles *roles = &ls_roles[record->head.api];
+    struct ls_copy copy;
+    ls_classify(record, &ingest->memory, &ingest->arrays, &copy);
+    ls_db_put(&ingest->db, LS_PUT_COPY, "iiiiiuiiuiziiuui", call->id, call->start_ns,
+              (int64_t)copy.direction, (int64_t)copy.src_kind, (int64_t)copy.dst_kind, copy.bytes,
+              (int64_t)record->head.api, (int64_t)roles->is_async,
+              ls_role(record, roles->stream, 0), call->end_ns - call->start_ns,
+              (int64_t)record->stack, (int64_t)call->thread, (int64_t)record->status, copy.dst,
+              copy.src, (int64_t)record->head.device);
+}
+
+static void derive(struct ls_ingest *ingest, const struct ls_timed_call *call) {
+    uint16_t api = call->record->head.api;
+    switch (ls_api_info[api].cls) {
+    case LS_CLASS_DEVICE_ALLOC:
+    case LS_CLASS_ASYNC_ALLOC:
+    case LS_CLASS_MANAGED_ALLOC:
+    case LS_CLASS_PINNED_ALLOC:
+    case LS_CLASS_ARRAY_ALLOC:
+    case LS_CLASS_REGISTER:
+        ls_ingest_alloc(ingest, call);
+        break;
+    case LS_CLASS_FREE:
+    case LS_CLASS_UNREGISTER:
+        ls_ingest_free(ingest, call);
+        break;
+    case LS_CLASS_COPY:
+        ingest_copy(ingest, call);
+        break;
+    case LS_CLASS_DEVICE:
+        if (ls_roles[api].is_reset)
+            ls_ingest_reset(ingest, call);
+        break;
+    default:
+        break;
+    }
+}
+
+static void ingest_call(struct ls_ingest *ingest, const struct ls_rec_call *record,
+                        uint32_t thread) {
+    struct ls_timed_call call = {record, thread, ingest->next_call++,
+                                 ls_clock_ns(&ingest->clock, record->start), 0};
+    call.end_ns = ls_clock_ns(&ingest->clock, record->start + record->duration);
+    if (call.end_ns < call.start_ns) /* only of a damaged record */
+        call.end_ns = call.start_ns;
+    if (call.end_ns > ingest->end_ns)
+        ingest->end_ns = call.end_ns;
+    ls_db_put_call(&ingest->db, call.id, call.start_ns, call.end_ns - call.start_ns, thread,
+                   record);
+    derive(ingest, &call);
+}
+
+static void ingest_kernel(struct ls_ingest *ingest, const struct ls_rec_kernel *record) {
+    char *demangled = ls_demangle(record->name);
+    ls_db_put(&ingest->db, LS_PUT_KERNEL, "iss", (int64_t)record->id, record->name, demangled);
+    free(demangled);
+}
+
+/* The target's own words; those that only the collector may say are left out. */
+static void ingest_meta(struct ls_ingest *ingest, const struct ls_rec_text *record) {
+    static const char *const ours[] = {"schema", "recording", "ended", "end_ns"};
+    const char *key = ls_record_text(record, 0);
+    for (size_t i = 0; i < sizeof ours / sizeof ours[0]; i++)
+        if (strcmp(key, ours[i]) == 0)
+            return;
+    ls_db_put(&ingest->db, LS_PUT_META, "ss", key, ls_record_text(record, 1));
+    if (strcmp(key, "exe") == 0)
+        ls_modules_set_program(&ingest->modules, ls_record_text(record, 1));
+}
+
+static void ingest_lost(struct ls_ingest *ingest, const struct ls_rec_lost *record) {
+    ls_db_put(&ingest->db, LS_PUT_LOST, "suii", ls_lost_name[record->head.api], record->count,
+              ls_clock_ns(&ingest->clock, record->start), ls_clock_ns(&ingest->clock, record->end));
+}
+
+void ls_ingest_record(struct ls_ingest *ingest, const struct ls_record *record, uint32_t thread) {
+    const struct ls_rec_thread *named;
+    const struct ls_rec_text *text;
+    switch (record->type) {
+    case LS_REC_CALL:
+        ingest_call(ingest, (const struct ls_rec_call *)record, thread);
+        break;
+    case LS_REC_STACK:
+        ls_stacks_add(&ingest->stacks, (const struct ls_rec_stack *)record);
+        break;
+    case LS_REC_MODULE:
+        ls_modules_add(&ingest->modules, &ingest->db, (const struct ls_rec_module *)record);
+        break;
+    case LS_REC_THREAD:
+        named = (const struct ls_rec_thread *)record;
+        ls_db_put(&ingest->db, LS_PUT_THREAD, "iis", (int64_t)named->thread, (int64_t)named->tid,
+                  named->name);
+        break;
+    case LS_REC_KERNEL:
+        ingest_kernel(ingest, (const struct ls_rec_kernel *)record);
+        break;
+    case LS_REC_META:
+        ingest_meta(ingest, (const struct ls_rec_text *)record);
+        break;
+    case LS_REC_COVERAGE:
+        text = (const struct ls_rec_text *)record;
+        ls_db_put(&ingest->db, LS_PUT_COVERAGE, "sss", text->text, ls_record_text(text, 1),
+                  ls_record_text(text, 2));
+        break;
+    case LS_REC_LOST:
+        ingest_lost(ingest, (const struct ls_rec_lost *)record);
+        break;
+    default:
+        break;
+    }
+}

@@ -1,0 +1,94 @@
+/*
+ * record_check.c - see record_check.h. Any thread; no state.
+ */
+#include "record_check.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <string.h>
+
+#include "layoutspy/table.h"
+
+static bool check_call(const struct ls_rec_call *call) {
+    if (call->head.api == LS_API_NONE || call->head.api >= LS_API_COUNT)
+        return false;
+    const struct ls_api_info *api = &ls_api_info[call->head.api];
+    return api->cls != LS_CLASS_MAP &&
+           call->head.size == sizeof *call + 8u * (unsigned)api->field_count;
+}
+
+static bool check_stack(const struct ls_rec_stack *stack) {
+    return stack->head.size >= sizeof *stack && stack->id != 0 &&
+           stack->depth == (stack->head.size - sizeof *stack) / 8;
+}
+
+/* Whether `count` strings end within [text, end of the record). */
+static bool check_text(const struct ls_record *record, size_t text, int count) {
+    if (record->size <= text)
+        return false;
+    const char *p = (const char *)record + text;
+    const char *end = (const char *)record + record->size;
+    for (; count > 0; count--) {
+        const char *nul = p < end ? memchr(p, 0, (size_t)(end - p)) : NULL;
+        if (!nul)
+            return false;
+        p = nul + 1;
+    }
+    return true;
+}
+
+static bool check_module(const struct ls_record *record) {
+    const struct ls_rec_module *module = (const struct ls_rec_module *)record;
+    if (record->size < offsetof(struct ls_rec_module, path))
+        return false;
+    return module->end > module->start && module->build_id_size <= sizeof module->build_id &&
+           check_text(record, offsetof(struct ls_rec_module, path), 1);
+}
+
+static bool check_thread(const struct ls_rec_thread *thread) {
+    return thread->head.size == sizeof *thread && thread->thread != 0 &&
+           memchr(thread->name, 0, sizeof thread->name);
+}
+
+static bool check_body(const struct ls_record *record) {
+    switch (record->type) {
+    case LS_REC_PAD:
+        return true;
+    case LS_REC_CALL:
+        return record->size >= sizeof(struct ls_rec_call) &&
+               check_call((const struct ls_rec_call *)record);
+    case LS_REC_STACK:
+        return check_stack((const struct ls_rec_stack *)record);
+    case LS_REC_MODULE:
+        return check_module(record);
+    case LS_REC_THREAD:
+        return check_thread((const struct ls_rec_thread *)record);
+    case LS_REC_KERNEL:
+        return check_text(record, offsetof(struct ls_rec_kernel, name), 1);
+    case LS_REC_META:
+        return check_text(record, offsetof(struct ls_rec_text, text), 2);
+    case LS_REC_COVERAGE:
+        return check_text(record, offsetof(struct ls_rec_text, text), 3);
+    case LS_REC_LOST:
+        return record->size == sizeof(struct ls_rec_lost) && record->api < LS_LOST_COUNT;
+    default:
+        return false;
+    }
+}
+
+uint32_t ls_record_check(const void *data, uint64_t room) {
+    const struct ls_record *record = data;
+    if (room < sizeof *record || record->size < sizeof *record || record->size % 8 != 0 ||
+        record->size > room)
+        return 0;
+    if (record->type != LS_REC_PAD && record->size > LS_RECORD_LARGEST)
+        return 0;
+    return check_body(record) ? record->size : 0;
+}
+
+const char *ls_record_text(const struct ls_rec_text *record, int part) {
+    const char *text = record->text;
+    for (; part > 0; part--)
+        text += strlen(text) + 1;
+    return text;
+}

@@ -1,0 +1,63 @@
+/*
+ * json.c - the report as JSON. See render.h.
+ *
+ * Main thread only; not for signal handlers.
+ */
+#include <string.h>
+
+#include "render.h"
+
+/*
+ * The rows of a query as an array of objects. A column named "evidence" holds JSON already, and
+ * goes out as it is: detect.c made it.
+ */
+static int put_array(sqlite3 *db, const char *name, const char *sql, FILE *out) {
+    sqlite3_stmt *stmt;
+    int rc = sqlite3_prepare_v2(db, sql, -1, &stmt, NULL);
+    if (rc != SQLITE_OK)
+        return rc;
+    fprintf(out, " \"%s\": [", name);
+    const char *before = "\n  {";
+    while ((rc = sqlite3_step(stmt)) == SQLITE_ROW) {
+        fputs(before, out);
+        for (int c = 0; c < sqlite3_column_count(stmt); c++) {
+            const char *column = sqlite3_column_name(stmt, c);
+            fprintf(out, "%s\"%s\": ", c ? ", " : "", column);
+            const char *text = (const char *)sqlite3_column_text(stmt, c);
+            if (strcmp(column, "evidence") == 0)
+                fputs(text ? text : "{}", out);
+            else
+                ls_render_json_value(stmt, c, out);
+        }
+        fputs("}", out);
+        before = ",\n  {";
+    }
+    fputs(before[0] == ',' ? "\n ]" : "]", out);
+    sqlite3_finalize(stmt);
+    return rc == SQLITE_DONE ? SQLITE_OK : rc;
+}
+
+int ls_render_json(const struct ls_trace *trace, FILE *out) {
+    static const struct {
+        const char *name, *sql;
+    } part[] = {
+        {"findings", "SELECT kind, severity, title, site, count, bytes, time_ns, gain_ns,"
+                     " gain_bytes, evidence, advice FROM finding ORDER BY id"},
+        {"skipped", "SELECT kind, reason FROM skipped ORDER BY kind"},
+        /* Lost events are a hole in what was seen. */
+        {"coverage",
+         "SELECT layer, state, detail FROM coverage UNION ALL SELECT 'events', 'partial',"
+         " printf('%d lost: %s', count, reason) FROM lost_event WHERE count > 0"
+         " ORDER BY layer, state, detail"},
+    };
+    const char *before = "{\n";
+    for (size_t i = 0; i < sizeof part / sizeof part[0]; i++) {
+        fputs(before, out);
+        int rc = put_array(trace->db, part[i].name, part[i].sql, out);
+        if (rc != SQLITE_OK)
+            return rc;
+        before = ",\n";
+    }
+    fputs("\n}\n", out);
+    return SQLITE_OK;
+}

@@ -1,0 +1,235 @@
+/*
+ * text.c - the report, as one colleague would tell it to another. See render.h.
+ *
+ * Main thread only; not for signal handlers.
+ */
+#include <inttypes.h>
+#include <jansson.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "../human.h"
+#include "../query.h"
+#include "../term.h"
+#include "render.h"
+
+/* A report that nobody reads to its end helps nobody; `sql` shows the rest. */
+#define FINDINGS_SHOWN 20
+
+#define INDENT "   "
+
+void ls_render_wrapped(FILE *out, const char *first, const char *indent, const char *text,
+                       int width) {
+    int column = (int)strlen(first);
+    bool start = true;
+    fputs(first, out);
+    while (*text) {
+        size_t word = strcspn(text, " \n");
+        if (!start && column + 1 + (int)word > width) {
+            fprintf(out, "\n%s", indent);
+            column = (int)strlen(indent);
+        } else if (!start) {
+            putc(' ', out);
+            column++;
+        }
+        fwrite(text, 1, word, out);
+        column += (int)word;
+        text += word;
+        text += strspn(text, " \n");
+        start = false;
+    }
+    putc('\n', out);
+}
+
+static void put_header(const struct ls_trace *trace, FILE *out) {
+    struct ls_human date, length;
+    char *program = ls_query_meta(trace->db, "cmdline"), *pid = ls_query_meta(trace->db, "pid");
+    char *host = ls_query_meta(trace->db, "host");
+    ls_term_style(out, LS_BOLD);
+    fprintf(out, "%s", trace->path);
+    ls_term_style(out, LS_PLAIN);
+    fprintf(out, ": %s\n", program ? program : "program unknown");
+    fprintf(out, INDENT "%s, %s recorded, pid %s on %s\n\n",
+            ls_human_date(&date, ls_query_meta_int(trace->db, 0, "start_real_ns")),
+            ls_human_ns(&length, ls_query_meta_int(trace->db, 0, "end_ns")), pid ? pid : "?",
+            host ? host : "?");
+    free(program);
+    free(pid);
+    free(host);
+}
+
+int ls_render_lost(sqlite3 *db, FILE *out) {
+    sqlite3_stmt *stmt;
+    struct ls_human count;
+    int rc = sqlite3_prepare_v2(db, "SELECT reason, count FROM lost_event WHERE count > 0", -1,
+                                &stmt, NULL);
+    if (rc != SQLITE_OK)
+        return rc;
+    while ((rc = sqlite3_step(stmt)) == SQLITE_ROW) {
+        ls_term_style(out, LS_RED);
+        fprintf(out, "LOST");
+        ls_term_style(out, LS_PLAIN);
+        fprintf(out,
+                " %s events are missing (%s): counts below are lower bounds, a leak may be a "
+                "free not seen\n",
+                ls_human_count(&count, sqlite3_column_int64(stmt, 1)),
+                sqlite3_column_text(stmt, 0));
+    }
+    sqlite3_finalize(stmt);
+    return rc == SQLITE_DONE ? SQLITE_OK : rc;
+}
+
+int ls_render_coverage(sqlite3 *db, FILE *out) {
+    sqlite3_stmt *stmt;
+    char first[80];
+    int rc = sqlite3_prepare_v2(db,
+                                "SELECT layer, state, COALESCE(detail, '') FROM coverage"
+                                " ORDER BY layer, state, detail",
+                                -1, &stmt, NULL);
+    if (rc != SQLITE_OK)
+        return rc;
+    while ((rc = sqlite3_step(stmt)) == SQLITE_ROW) {
+        const char *detail = (const char *)sqlite3_column_text(stmt, 2);
+        snprintf(first, sizeof first, *detail ? "  %-13s %-11s " : "  %-13s %s",
+                 sqlite3_column_text(stmt, 0), sqlite3_column_text(stmt, 1));
+        ls_render_wrapped(out, first, "                            ", detail, ls_term_width(out));
+    }
+    sqlite3_finalize(stmt);
+    return rc == SQLITE_DONE ? SQLITE_OK : rc;
+}
+
+static void put_severity(const char *severity, FILE *out) {
+    if (strcmp(severity, "problem") == 0) {
+        ls_term_style(out, LS_RED);
+        fputs("PROBLEM", out);
+    } else if (strcmp(severity, "warning") == 0) {
+        ls_term_style(out, LS_YELLOW);
+        fputs("WARNING", out);
+    } else {
+        ls_term_style(out, LS_CYAN);
+        fputs("NOTE", out);
+    }
+    ls_term_style(out, LS_PLAIN);
+}
+
+/* What the change would give back, as its own line; nothing where there is nothing to gain. */
+static void put_gain(const struct ls_trace *trace, sqlite3_stmt *row, json_t *evidence, int width,
+                     FILE *out) {
+    struct ls_human amount, share;
+    int64_t ns = sqlite3_column_int64(row, 5), bytes = sqlite3_column_int64(row, 6);
+    int64_t run_ns = ls_query_meta_int(trace->db, 0, "end_ns");
+    const char *assumes =
+        json_string_value(json_object_get(json_object_get(evidence, "gain"), "assumes"));
+    char text[400];
+    if (ns > 0)
+        snprintf(text, sizeof text, "about %s of host time%s%s%s, estimated%s%s",
+                 ls_human_ns(&amount, ns), run_ns > 0 ? " (" : "",
+                 run_ns > 0 ? ls_human_share(&share, (double)ns / (double)run_ns) : "",
+                 run_ns > 0 ? " of the run)" : "", assumes ? ": " : "", assumes ? assumes : "");
+    else if (bytes > 0)
+        snprintf(text, sizeof text, "%s of memory", ls_human_bytes(&amount, bytes));
+    else
+        return;
+    ls_render_wrapped(out, INDENT "Gain: ", INDENT "      ", text, width);
+}
+
+static void put_neighbours(json_t *evidence, int width, FILE *out) {
+    json_t *list = json_object_get(evidence, "pinned_in_same_function"), *one;
+    size_t i;
+    json_array_foreach(list, i, one) {
+        char text[400];
+        snprintf(text, sizeof text,
+                 "%s in the same function is page-locked already (%" PRId64 " %s).",
+                 json_string_value(json_object_get(one, "site")),
+                 (int64_t)json_integer_value(json_object_get(one, "count")),
+                 ls_plural(json_integer_value(json_object_get(one, "count")), "copy", "copies"));
+        ls_render_wrapped(out, INDENT "See:  ", INDENT "      ", text, width);
+    }
+}
+
+/* One finding: problem and amount, where, why it costs, what to change, what that would give. */
+static void put_finding(const struct ls_trace *trace, sqlite3_stmt *row, int number, FILE *out) {
+    int width = ls_term_width(out);
+    char first[16];
+    const char *evidence_text = (const char *)sqlite3_column_text(row, 7);
+    json_t *evidence = json_loads(evidence_text ? evidence_text : "{}", 0, NULL);
+    const char *why = json_string_value(json_object_get(evidence, "why"));
+    const char *advice = (const char *)sqlite3_column_text(row, 4);
+    snprintf(first, sizeof first, "%2d ", number);
+    fputs(first, out);
+    put_severity((const char *)sqlite3_column_text(row, 1), out);
+    fprintf(out, " %s  ", sqlite3_column_text(row, 0));
+    ls_term_style(out, LS_BOLD);
+    fprintf(out, "%s\n", sqlite3_column_text(row, 3));
+    ls_term_style(out, LS_PLAIN);
+    ls_render_wrapped(out, INDENT, INDENT, (const char *)sqlite3_column_text(row, 2), width);
+    if (why)
+        ls_render_wrapped(out, INDENT "Why:  ", INDENT "      ", why, width);
+    if (advice)
+        ls_render_wrapped(out, INDENT "Do:   ", INDENT "      ", advice, width);
+    put_neighbours(evidence, width, out);
+    put_gain(trace, row, evidence, width, out);
+    fputc('\n', out);
+    json_decref(evidence);
+}
+
+static const char findings_sql[] =
+    "SELECT kind, severity, title, COALESCE(site, 'site unknown'), advice, gain_ns, gain_bytes,"
+    " evidence FROM finding ORDER BY id";
+
+static int put_findings(const struct ls_trace *trace, FILE *out) {
+    sqlite3_stmt *stmt;
+    int shown = 0, more = 0, real = 0, rc;
+    rc = sqlite3_prepare_v2(trace->db, findings_sql, -1, &stmt, NULL);
+    if (rc != SQLITE_OK)
+        return rc;
+    while ((rc = sqlite3_step(stmt)) == SQLITE_ROW) {
+        bool note = strcmp((const char *)sqlite3_column_text(stmt, 1), "info") == 0;
+        if (note && real == 0 && shown == 0)
+            fputs("No problems found. Worth knowing:\n\n", out);
+        real += !note;
+        if (shown < FINDINGS_SHOWN)
+            put_finding(trace, stmt, ++shown, out);
+        else
+            more++;
+    }
+    sqlite3_finalize(stmt);
+    if (shown == 0)
+        fputs("No problems found.\n\n", out);
+    if (more)
+        fprintf(out, INDENT "... and %d smaller ones: layoutspy sql %s 'SELECT * FROM finding'\n\n",
+                more, trace->path);
+    return rc == SQLITE_DONE ? SQLITE_OK : rc;
+}
+
+static int put_skipped(sqlite3 *db, FILE *out) {
+    sqlite3_stmt *stmt;
+    int rc =
+        sqlite3_prepare_v2(db, "SELECT kind, reason FROM skipped ORDER BY kind", -1, &stmt, NULL);
+    if (rc != SQLITE_OK)
+        return rc;
+    while ((rc = sqlite3_step(stmt)) == SQLITE_ROW) {
+        char first[80];
+        snprintf(first, sizeof first, "SKIPPED %s: ", sqlite3_column_text(stmt, 0));
+        ls_render_wrapped(out, first, INDENT, (const char *)sqlite3_column_text(stmt, 1),
+                          ls_term_width(out));
+    }
+    sqlite3_finalize(stmt);
+    return rc == SQLITE_DONE ? SQLITE_OK : rc;
+}
+
+int ls_render_text(const struct ls_trace *trace, FILE *out) {
+    put_header(trace, out);
+    int rc = ls_render_lost(trace->db, out);
+    if (rc == SQLITE_OK)
+        rc = put_findings(trace, out);
+    if (rc == SQLITE_OK)
+        rc = put_skipped(trace->db, out);
+    if (rc == SQLITE_OK) {
+        ls_term_style(out, LS_BOLD);
+        fputs("What was seen:\n", out);
+        ls_term_style(out, LS_PLAIN);
+        rc = ls_render_coverage(trace->db, out);
+    }
+    return rc;
+}

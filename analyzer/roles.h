@@ -1,0 +1,53 @@
+/*
+ * roles.h - where each function of the table keeps what the collector derives rows from.
+ *
+ * A field's role is its name (layoutspy/api.h); nothing here knows single functions.
+ * Made once by ls_roles_init(); read-only after that.
+ */
+#ifndef LAYOUTSPY_ROLES_H
+#define LAYOUTSPY_ROLES_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "layoutspy/format.h"
+#include "layoutspy/table.h"
+
+/* ROLE(name): the position of the field of that name in each function, -1 where it has none. */
+#define LS_ROLES(ROLE)                                                                             \
+    ROLE(ptr)                                                                                      \
+    ROLE(size)                                                                                     \
+    ROLE(dst)                                                                                      \
+    ROLE(src)                                                                                      \
+    ROLE(dst_array)                                                                                \
+    ROLE(src_array)                                                                                \
+    ROLE(dst_device)                                                                               \
+    ROLE(src_device)                                                                               \
+    ROLE(symbol)                                                                                   \
+    ROLE(bytes)                                                                                    \
+    ROLE(kind)                                                                                     \
+    ROLE(stream)                                                                                   \
+    ROLE(width)                                                                                    \
+    ROLE(height)                                                                                   \
+    ROLE(depth)                                                                                    \
+    ROLE(format)
+
+struct ls_roles {
+#define ROLE(name) int8_t name;
+    LS_ROLES(ROLE)
+#undef ROLE
+    bool ptr_is_handle; /* the memory is a CUDA array, known by its handle */
+    bool is_async;      /* the call may return before its work is done */
+    bool is_reset;      /* ends all memory of the device */
+};
+
+extern struct ls_roles ls_roles[LS_API_COUNT];
+
+void ls_roles_init(void);
+
+/* The call's value in a role, or `otherwise` where it has none. */
+static inline uint64_t ls_role(const struct ls_rec_call *call, int8_t role, uint64_t otherwise) {
+    return role >= 0 ? call->field[role] : otherwise;
+}
+
+#endif

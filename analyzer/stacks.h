@@ -1,0 +1,62 @@
+/*
+ * stacks.h - from return addresses to frames, a tree of stacks, names and sites.
+ *
+ * A stack goes through three stages, each in the trace so that a killed collector's successor
+ * goes on: raw addresses (table raw_stack); frames and nodes, once every module that its
+ * generation can have is known (frame, stack, stack_site); names and site, as the symbolizer
+ * answers, while there is nothing better to do. One thread; not async-signal-safe.
+ */
+#ifndef LAYOUTSPY_STACKS_H
+#define LAYOUTSPY_STACKS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "modules.h"
+#include "symbolizer.h"
+#include "trace_db.h"
+
+struct ls_frame;
+struct ls_node;
+struct ls_waiting;
+struct ls_raw_stack;
+
+struct ls_stacks {
+    struct ls_trace_db *db;
+    struct ls_modules *modules;
+    struct ls_frame *frames; /* hash by module and offset */
+    struct ls_node *nodes;   /* hash by parent and frame */
+    int64_t next_frame, next_node;
+    struct ls_raw_stack *raw;   /* list */
+    struct ls_waiting *waiting; /* stacks without a site yet */
+    struct ls_frame *todo;      /* frames to ask for */
+    struct ls_symbolizer symbolizer;
+    struct ls_frame *asked[LS_SYMBOLIZER_BATCH]; /* the open question */
+    uint32_t asked_count;
+    int64_t asked_at_ms;
+};
+
+void ls_stacks_init(struct ls_stacks *stacks, struct ls_trace_db *db, struct ls_modules *modules);
+
+/* Take up what an earlier collector left in the tables. */
+void ls_stacks_load(struct ls_stacks *stacks);
+
+/* A stack from the spool: kept raw. */
+void ls_stacks_add(struct ls_stacks *stacks, const struct ls_rec_stack *record);
+
+/*
+ * Make frames and nodes of the raw stacks. To be called before a drain: a module that a stack of
+ * the last drain lies in may have come in another thread's chunk, but not later than in that one.
+ */
+void ls_stacks_settle(struct ls_stacks *stacks);
+
+/* Ask for names, take answers, write sites; wait for an answer up to `timeout_ms`. False: there is
+ * nothing left to ask or to wait for. */
+bool ls_stacks_symbolize(struct ls_stacks *stacks, int timeout_ms);
+
+/* No more names: what has none is written as module and offset. */
+void ls_stacks_give_up(struct ls_stacks *stacks);
+
+void ls_stacks_destroy(struct ls_stacks *stacks);
+
+#endif

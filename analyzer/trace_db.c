@@ -1,0 +1,287 @@
+/*
+ * trace_db.c - see trace_db.h. One thread; not async-signal-safe.
+ *
+ * WAL while recording: of the journals only WAL survives a kill of this process at any
+ * instruction without a sync per commit. The machine's own crash is not guarded against.
+ */
+#include "trace_db.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "layoutspy/table.h"
+
+/* A view holds '??', which is no trigraph. */
+#pragma GCC diagnostic ignored "-Wtrigraphs"
+const char ls_schema_sql[] =
+#include "schema.inc"
+    ;
+
+static const char *const put_sql[LS_PUT_COUNT] = {
+    [LS_PUT_API] = "INSERT INTO api VALUES(?,?,?,?,?)",
+    [LS_PUT_META] = "INSERT OR REPLACE INTO meta VALUES(?,?)",
+    [LS_PUT_COVERAGE] = "INSERT OR IGNORE INTO coverage VALUES(?,?,?)",
+    [LS_PUT_LOST] = "INSERT INTO lost VALUES(?,?,?,?)",
+    [LS_PUT_THREAD] = "INSERT OR REPLACE INTO thread VALUES(?,?,?)",
+    [LS_PUT_KERNEL] = "INSERT OR REPLACE INTO kernel VALUES(?,?,?)",
+    [LS_PUT_MODULE] = "INSERT INTO module VALUES(?,?,?,?,?,?,?)",
+    [LS_PUT_RAW_STACK] = "INSERT OR REPLACE INTO raw_stack VALUES(?,?,?)",
+    [LS_PUT_RAW_STACK_DONE] = "DELETE FROM raw_stack WHERE id=?",
+    [LS_PUT_FRAME] = "INSERT INTO frame(id,module,offset) VALUES(?,?,?)",
+    [LS_PUT_FRAME_RESOLVED] = "INSERT OR REPLACE INTO frame VALUES(?,?,?,?,?,?,?,?)",
+    [LS_PUT_STACK] = "INSERT INTO stack VALUES(?,?,?)",
+    [LS_PUT_STACK_SITE] = "INSERT OR REPLACE INTO stack_site VALUES(?,?,NULL)",
+    [LS_PUT_SITE] = "UPDATE stack_site SET site=? WHERE id=?",
+    [LS_PUT_ALLOCATION] = "INSERT INTO allocation VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)",
+    [LS_PUT_ALLOCATION_END] = "UPDATE allocation SET end_ns=?,free_api=?,free_stack=?,end_call=?,"
+                              "end_reason=? WHERE id=?",
+    [LS_PUT_COPY] = "INSERT INTO copy VALUES(?,?,?,?,?,?,?,?,?,?,NULL,?,?,?,?,?,?)",
+    [LS_PUT_INGEST] = "INSERT OR REPLACE INTO ingest VALUES(?,?,?)",
+};
+
+static void fail(struct ls_trace_db *db, int rc) {
+    if (db->rc != SQLITE_OK)
+        return;
+    db->rc = rc;
+    snprintf(db->error, sizeof db->error, "%s", sqlite3_errmsg(db->db));
+}
+
+const char *ls_db_error(const struct ls_trace_db *db) {
+    return db->rc == SQLITE_OK ? NULL : db->error;
+}
+
+void ls_db_exec(struct ls_trace_db *db, const char *sql) {
+    if (db->rc != SQLITE_OK)
+        return;
+    int rc = sqlite3_exec(db->db, sql, NULL, NULL, NULL);
+    if (rc != SQLITE_OK)
+        fail(db, rc);
+}
+
+static void begin(struct ls_trace_db *db) {
+    if (db->in_transaction)
+        return;
+    ls_db_exec(db, "BEGIN IMMEDIATE");
+    db->in_transaction = db->rc == SQLITE_OK;
+}
+
+bool ls_db_commit(struct ls_trace_db *db) {
+    if (db->in_transaction) {
+        ls_db_exec(db, "COMMIT");
+        if (db->rc != SQLITE_OK)
+            sqlite3_exec(db->db, "ROLLBACK", NULL, NULL, NULL);
+        db->in_transaction = false;
+    }
+    return db->rc == SQLITE_OK;
+}
+
+static sqlite3_stmt *prepared(struct ls_trace_db *db, sqlite3_stmt **stmt, const char *sql) {
+    begin(db);
+    if (db->rc != SQLITE_OK)
+        return NULL;
+    if (!*stmt) {
+        int rc = sqlite3_prepare_v3(db->db, sql, -1, SQLITE_PREPARE_PERSISTENT, stmt, NULL);
+        if (rc != SQLITE_OK)
+            fail(db, rc);
+    }
+    return *stmt;
+}
+
+static void step(struct ls_trace_db *db, sqlite3_stmt *stmt) {
+    int rc = sqlite3_step(stmt);
+    if (rc != SQLITE_DONE && rc != SQLITE_ROW)
+        fail(db, rc);
+    sqlite3_reset(stmt);
+}
+
+void ls_db_put(struct ls_trace_db *db, enum ls_put put, const char *types, ...) {
+    sqlite3_stmt *stmt = prepared(db, &db->put[put], put_sql[put]);
+    if (!stmt)
+        return;
+    va_list args;
+    va_start(args, types);
+    for (int i = 1; *types; types++, i++) {
+        if (*types == 's') {
+            sqlite3_bind_text(stmt, i, va_arg(args, const char *), -1, SQLITE_STATIC);
+        } else if (*types == 'b') {
+            const void *data = va_arg(args, const void *);
+            sqlite3_bind_blob(stmt, i, data, va_arg(args, int), SQLITE_STATIC);
+        } else {
+            int64_t value = va_arg(args, int64_t);
+            if (*types == 'n' || (*types == 'z' && value == 0))
+                sqlite3_bind_null(stmt, i);
+            else
+                sqlite3_bind_int64(stmt, i, value);
+        }
+    }
+    va_end(args);
+    step(db, stmt);
+}
+
+/* INSERT INTO call(...) VALUES(...) for a call of `fields` fields: fewer columns, less work. */
+static sqlite3_stmt *prepare_call(struct ls_trace_db *db, int fields) {
+    static const char names[] = ",f0,f1,f2,f3,f4,f5,f6,f7,f8,f9,f10,f11";
+    static const char values[] = ",?,?,?,?,?,?,?,?,?,?,?,?";
+    _Static_assert(LS_FIELD_MAX == 12, "the columns of `call`");
+    char sql[256];
+    snprintf(sql, sizeof sql,
+             "INSERT INTO call(id,start_ns,duration_ns,thread,api,status,flags,device,stack%.*s) "
+             "VALUES(?,?,?,?,?,?,?,?,?%.*s)",
+             3 * fields + (fields > 10 ? fields - 10 : 0), names, 2 * fields, values);
+    return prepared(db, &db->put_call[fields], sql);
+}
+
+void ls_db_put_call(struct ls_trace_db *db, int64_t id, int64_t start_ns, int64_t duration_ns,
+                    uint32_t thread, const struct ls_rec_call *call) {
+    int fields = ls_api_info[call->head.api].field_count;
+    begin(db);
+    sqlite3_stmt *stmt = db->put_call[fields];
+    if (!stmt)
+        stmt = prepare_call(db, fields);
+    if (!stmt || db->rc != SQLITE_OK)
+        return;
+    sqlite3_bind_int64(stmt, 1, id);
+    sqlite3_bind_int64(stmt, 2, start_ns);
+    sqlite3_bind_int64(stmt, 3, duration_ns);
+    sqlite3_bind_int64(stmt, 4, thread);
+    sqlite3_bind_int(stmt, 5, call->head.api);
+    sqlite3_bind_int(stmt, 6, call->status);
+    sqlite3_bind_int(stmt, 7, call->head.flags);
+    sqlite3_bind_int(stmt, 8, call->head.device);
+    if (call->stack)
+        sqlite3_bind_int64(stmt, 9, call->stack);
+    else
+        sqlite3_bind_null(stmt, 9);
+    for (int i = 0; i < fields; i++)
+        sqlite3_bind_int64(stmt, 10 + i, (int64_t)call->field[i]);
+    step(db, stmt);
+}
+
+void ls_db_each(struct ls_trace_db *db, const char *sql,
+                void (*row)(sqlite3_stmt *stmt, void *context), void *context) {
+    sqlite3_stmt *stmt = NULL;
+    if (db->rc != SQLITE_OK)
+        return;
+    int rc = sqlite3_prepare_v2(db->db, sql, -1, &stmt, NULL);
+    if (rc == SQLITE_OK) {
+        while ((rc = sqlite3_step(stmt)) == SQLITE_ROW)
+            row(stmt, context);
+    }
+    if (rc != SQLITE_DONE && rc != SQLITE_OK)
+        fail(db, rc);
+    sqlite3_finalize(stmt);
+}
+
+static void first_column(sqlite3_stmt *stmt, void *context) {
+    *(int64_t *)context = sqlite3_column_int64(stmt, 0);
+}
+
+int64_t ls_db_number(struct ls_trace_db *db, const char *sql) {
+    int64_t number = 0;
+    ls_db_each(db, sql, first_column, &number);
+    return number;
+}
+
+int ls_schema_number(const char *pragma) {
+    char key[64];
+    snprintf(key, sizeof key, "PRAGMA %s = ", pragma);
+    const char *at = strstr(ls_schema_sql, key);
+    return at ? (int)strtol(at + strlen(key), NULL, 0) : 0;
+}
+
+static void put_api(struct ls_trace_db *db, int api) {
+    const struct ls_api_info *info = &ls_api_info[api];
+    char fields[LS_FIELD_MAX * 80 + 3], *p = fields;
+    *p++ = '[';
+    for (int i = 0; i < info->field_count; i++)
+        p += snprintf(p, 80, "%s{\"name\":\"%s\",\"type\":\"%s\"}", i ? "," : "",
+                      info->field[i].name, ls_field_type_name[info->field[i].type]);
+    memcpy(p, "]", 2);
+    ls_db_put(db, LS_PUT_API, "issss", (int64_t)api, info->name, ls_lib_name[info->lib],
+              ls_class_name[info->cls], fields);
+}
+
+static void create(struct ls_trace_db *db, const char *recording) {
+    char schema[16];
+    begin(db);
+    ls_db_exec(db, ls_schema_sql);
+    for (int api = 1; api < LS_API_COUNT; api++)
+        put_api(db, api);
+    snprintf(schema, sizeof schema, "%d", ls_schema_number("user_version"));
+    ls_db_put(db, LS_PUT_META, "ss", "schema", schema);
+    ls_db_put(db, LS_PUT_META, "ss", "layoutspy_version", LS_VERSION);
+    ls_db_put(db, LS_PUT_META, "ss", "recording", recording);
+    ls_db_commit(db);
+}
+
+static void copy_text(sqlite3_stmt *stmt, void *context) {
+    const unsigned char *text = sqlite3_column_text(stmt, 0);
+    snprintf(context, 256, "%s", text ? (const char *)text : "");
+}
+
+/* A trace that is there already must be this recording's own. */
+static bool check_existing(struct ls_trace_db *db, const char *recording, char *why, size_t size) {
+    char found[256] = "";
+    if (ls_db_number(db, "PRAGMA application_id") != ls_schema_number("application_id")) {
+        snprintf(why, size, "exists and is not a layoutspy trace; it was not touched");
+        return false;
+    }
+    if (ls_db_number(db, "PRAGMA user_version") != ls_schema_number("user_version")) {
+        snprintf(why, size, "is a trace of another version of layoutspy; it was not touched");
+        return false;
+    }
+    ls_db_each(db, "SELECT value FROM meta WHERE key='recording'", copy_text, found);
+    if (strcmp(found, recording) != 0) {
+        snprintf(why, size, "holds another recording; it was not touched");
+        return false;
+    }
+    return true;
+}
+
+bool ls_db_open(struct ls_trace_db *db, const char *path, const char *recording, char *why,
+                size_t size) {
+    memset(db, 0, sizeof *db);
+    /* One thread: a fifth of the work of a put would go into mutexes and counting memory. Without
+     * effect where SQLite is in use already. */
+    sqlite3_config(SQLITE_CONFIG_SINGLETHREAD);
+    sqlite3_config(SQLITE_CONFIG_MEMSTATUS, 0);
+    int rc = sqlite3_open_v2(path, &db->db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE, NULL);
+    if (rc != SQLITE_OK) {
+        fail(db, rc);
+        snprintf(why, size, "cannot be written: %s", db->error);
+        return false;
+    }
+    sqlite3_extended_result_codes(db->db, 1);
+    sqlite3_busy_timeout(db->db, 5000);
+    bool fresh = ls_db_number(db, "SELECT COUNT(*) FROM sqlite_master") == 0;
+    if (db->rc == SQLITE_OK && !fresh && !check_existing(db, recording, why, size))
+        return false;
+    ls_db_exec(db, "PRAGMA journal_mode=WAL; PRAGMA synchronous=OFF; PRAGMA temp_store=MEMORY;"
+                   "PRAGMA cache_size=-32768; PRAGMA wal_autocheckpoint=8000");
+    if (db->rc == SQLITE_OK && fresh)
+        create(db, recording);
+    if (db->rc == SQLITE_OK)
+        return true;
+    if (db->rc == SQLITE_NOTADB)
+        snprintf(why, size, "exists and is not a layoutspy trace; it was not touched");
+    else
+        snprintf(why, size, "cannot be written: %s", db->error);
+    return false;
+}
+
+void ls_db_settle(struct ls_trace_db *db) {
+    sqlite3_busy_timeout(db->db, 300);
+    sqlite3_exec(db->db, "PRAGMA wal_checkpoint(TRUNCATE); PRAGMA journal_mode=DELETE", NULL, NULL,
+                 NULL);
+}
+
+void ls_db_close(struct ls_trace_db *db) {
+    for (int i = 0; i < LS_PUT_COUNT; i++)
+        sqlite3_finalize(db->put[i]);
+    for (size_t i = 0; i < sizeof db->put_call / sizeof db->put_call[0]; i++)
+        sqlite3_finalize(db->put_call[i]);
+    sqlite3_close(db->db);
+    memset(db, 0, sizeof *db);
+}

@@ -1,0 +1,93 @@
+/*
+ * trace_db.h - the trace as its writer sees it: opened or created, rows put in, closed as one file.
+ *
+ * Errors stick: after the first one (a full disk, say) every further put does nothing, and
+ * ls_db_error() tells. Rows are only in the trace after ls_db_commit() returned true.
+ * Collector and analyzer processes only; one thread; not async-signal-safe.
+ */
+#ifndef LAYOUTSPY_TRACE_DB_H
+#define LAYOUTSPY_TRACE_DB_H
+
+#include <sqlite3.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "layoutspy/api.h"
+#include "layoutspy/format.h"
+
+/* The statements that put rows; their text is in trace_db.c. */
+enum ls_put {
+    LS_PUT_API,
+    LS_PUT_META,
+    LS_PUT_COVERAGE,
+    LS_PUT_LOST,
+    LS_PUT_THREAD,
+    LS_PUT_KERNEL,
+    LS_PUT_MODULE,
+    LS_PUT_RAW_STACK,
+    LS_PUT_RAW_STACK_DONE,
+    LS_PUT_FRAME,
+    LS_PUT_FRAME_RESOLVED,
+    LS_PUT_STACK,
+    LS_PUT_STACK_SITE,
+    LS_PUT_SITE,
+    LS_PUT_ALLOCATION,
+    LS_PUT_ALLOCATION_END,
+    LS_PUT_COPY,
+    LS_PUT_INGEST,
+    LS_PUT_COUNT
+};
+
+struct ls_trace_db {
+    sqlite3 *db;
+    int rc; /* the first error, or SQLITE_OK */
+    char error[256];
+    bool in_transaction;
+    sqlite3_stmt *put[LS_PUT_COUNT];
+    sqlite3_stmt *put_call[LS_FIELD_MAX + 1]; /* by number of fields */
+};
+
+/* The text of schema.sql, and the number that it sets a pragma to. */
+extern const char ls_schema_sql[];
+int ls_schema_number(const char *pragma);
+
+/*
+ * Open or create the trace at `path` for the recording named `recording`: a text that is the same
+ * for the same spool. False: `why` gets the rest of an error line. Close with ls_db_close(), also
+ * after a failure.
+ */
+bool ls_db_open(struct ls_trace_db *db, const char *path, const char *recording, char *why,
+                size_t size);
+
+/* Put one row. types: i int64_t; u uint64_t as its bits; n NULL whatever the int64_t; s text or
+ * NULL; b pointer and int size of a blob; z int64_t, or NULL where it is 0. */
+void ls_db_put(struct ls_trace_db *db, enum ls_put put, const char *types, ...);
+
+/* The row of a call; `id` and the times as in the schema. Opens a transaction where none is. */
+void ls_db_put_call(struct ls_trace_db *db, int64_t id, int64_t start_ns, int64_t duration_ns,
+                    uint32_t thread, const struct ls_rec_call *call);
+
+/* Run `sql` and hand each row to `row`; errors stick as for puts. */
+void ls_db_each(struct ls_trace_db *db, const char *sql,
+                void (*row)(sqlite3_stmt *stmt, void *context), void *context);
+
+/* The one integer that `sql` selects, or 0. */
+int64_t ls_db_number(struct ls_trace_db *db, const char *sql);
+
+/* Run statements that change the trace, in the open transaction if there is one. */
+void ls_db_exec(struct ls_trace_db *db, const char *sql);
+
+/* True, and all that was put is in the trace; or false, and none of it is. */
+bool ls_db_commit(struct ls_trace_db *db);
+
+/* Why the last operation failed, or NULL where none did. */
+const char *ls_db_error(const struct ls_trace_db *db);
+
+/* Leave one file: checkpoint and end WAL mode. A reader may prevent that; the trace is whole
+ * all the same. */
+void ls_db_settle(struct ls_trace_db *db);
+
+void ls_db_close(struct ls_trace_db *db);
+
+#endif

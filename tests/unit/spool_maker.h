@@ -1,0 +1,80 @@
+/*
+ * spool_maker.h - a second writer of spools, made from format.h alone, for the unit tests of the
+ * collector.
+ *
+ * Ticks are CLOCK_MONOTONIC ns (no TSC), and MADE_START is the first of them unless a test says
+ * otherwise, so a record at tick MADE_START + n has n ns in the trace.
+ */
+#ifndef LAYOUTSPY_SPOOL_MAKER_H
+#define LAYOUTSPY_SPOOL_MAKER_H
+
+#include <sqlite3.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "layoutspy/api.h"
+#include "layoutspy/format.h"
+
+#define MADE_START UINT64_C(1000000) /* ticks: long before now */
+#define MADE_THREADS 64
+#define MADE_FILE (64u << 20)
+
+struct maker {
+    char dir[64];
+    char trace[96], spool[112];
+    int fd;
+    uint8_t *map;
+    struct ls_spool_header *header;
+    struct ls_chunk_slot *slot;
+    struct {
+        struct ls_chunk *chunk;
+        uint32_t size, position, sequence;
+    } thread[MADE_THREADS];
+};
+
+/* A spool in a new folder; `alive`: of this very process, else of one that is dead. */
+void maker_open(struct maker *maker, bool alive);
+/* Unmap; then remove the folder. */
+void maker_close(struct maker *maker);
+
+/* A call from tick `start` to `end` (MADE_START is added) with the fields that follow, each an
+ * uint64_t, as many as the function has. */
+void maker_call_flags(struct maker *maker, unsigned thread, enum ls_api api, uint64_t start,
+                      uint64_t end, int status, uint32_t stack, unsigned flags, unsigned kinds,
+                      unsigned device, const uint64_t *field);
+#define maker_call(maker, thread, api, start, end, ...)                                            \
+    maker_call_flags(maker, thread, LS_API_##api, start, end, 0, 0, 0, 0, 0,                       \
+                     (const uint64_t[LS_FIELD_MAX]){__VA_ARGS__})
+#define maker_failed(maker, thread, api, start, end, status, ...)                                  \
+    maker_call_flags(maker, thread, LS_API_##api, start, end, status, 0, 0, 0, 0,                  \
+                     (const uint64_t[LS_FIELD_MAX]){__VA_ARGS__})
+#define maker_call_with(maker, thread, api, start, end, stack, flags, kinds, device, ...)          \
+    maker_call_flags(maker, thread, LS_API_##api, start, end, 0, stack, flags, kinds, device,      \
+                     (const uint64_t[LS_FIELD_MAX]){__VA_ARGS__})
+
+void maker_stack(struct maker *maker, unsigned thread, uint32_t id, uint32_t modules,
+                 uint32_t depth, const uint64_t *address);
+void maker_module(struct maker *maker, unsigned thread, uint32_t modules, uint64_t bias,
+                  uint64_t start, uint64_t end, const char *path, const uint8_t *build_id,
+                  uint32_t build_id_size);
+void maker_kernel(struct maker *maker, unsigned thread, uint32_t id, const char *name);
+void maker_lost(struct maker *maker, unsigned thread, enum ls_lost reason, uint64_t count,
+                uint64_t start, uint64_t end);
+/* META: two texts. COVERAGE: three. */
+void maker_text(struct maker *maker, unsigned thread, int type, const char *a, const char *b,
+                const char *c);
+/* Any bytes, committed. */
+void maker_raw(struct maker *maker, unsigned thread, const void *data, uint32_t size);
+
+/* Seal the thread's chunk; its next record claims another. */
+void maker_seal(struct maker *maker, unsigned thread);
+
+/* Ask the trace: `sql`'s one value as text ("" for NULL, "(none)" for no row), kept until the
+ * next but seven; or as a number. */
+const char *maker_ask(const struct maker *maker, const char *sql);
+int64_t maker_number(const struct maker *maker, const char *sql);
+
+/* Ingest all there is, as from a target that is dead. Returns what `layoutspy collect` would. */
+int maker_collect(struct maker *maker);
+
+#endif

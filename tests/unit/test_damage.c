@@ -1,0 +1,216 @@
+/*
+ * test_damage.c - spools that are cut off or scribbled over: the sound part is read, the rest
+ * counted, and nothing crashes.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "collect.h"
+#include "spool_maker.h"
+#include "trace.h"
+
+static struct maker maker;
+
+static int setup(void **state) {
+    (void)state;
+    maker_open(&maker, false);
+    return 0;
+}
+
+static int teardown(void **state) {
+    (void)state;
+    maker_close(&maker);
+    return 0;
+}
+
+#define CALL_SIZE (sizeof(struct ls_rec_call) + 16) /* of a cudaMalloc */
+#define FIRST_CALL (sizeof(struct ls_chunk) + sizeof(struct ls_rec_thread))
+
+static void write_calls(unsigned thread, int count) {
+    for (int i = 0; i < count; i++)
+        maker_call(&maker, thread, cudaMalloc, 10 * (uint64_t)i, 10 * (uint64_t)i + 1,
+                   0x1000 * (uint64_t)(1000 * thread + (unsigned)i + 1), 8);
+}
+
+static int64_t damaged(void) {
+    return maker_number(&maker, "SELECT IFNULL(SUM(count),0) FROM lost WHERE reason='damaged'");
+}
+
+static int64_t calls(void) {
+    return maker_number(&maker, "SELECT COUNT(*) FROM call");
+}
+
+static void collect(void) {
+    assert_int_equal(maker_collect(&maker), LS_EXIT_OK);
+    assert_string_equal(maker_ask(&maker, "PRAGMA integrity_check"), "ok");
+}
+
+static void test_bad_record(void **state) {
+    (void)state;
+    write_calls(1, 10);
+    write_calls(2, 10);
+    uint8_t *chunk = (uint8_t *)maker.thread[1].chunk;
+    ((struct ls_record *)(chunk + FIRST_CALL + 4 * CALL_SIZE))->size = 7;
+    collect();
+    assert_int_equal(calls(), 14);
+    assert_int_equal(damaged(), 6 * CALL_SIZE);
+    assert_int_equal(maker_number(&maker, "SELECT COUNT(*) FROM coverage WHERE layer='spool'"), 1);
+}
+
+static void test_wrong_checksum(void **state) {
+    (void)state;
+    write_calls(1, 10);
+    struct ls_chunk *chunk = maker.thread[1].chunk;
+    maker_seal(&maker, 1);
+    chunk->checksum++;
+    collect();
+    assert_int_equal(calls(), 10);
+    assert_int_equal(damaged(), 0);
+    assert_int_equal(
+        maker_number(&maker, "SELECT COUNT(*) FROM coverage WHERE detail LIKE '%checksum%'"), 1);
+}
+
+static void test_bad_chunk_header(void **state) {
+    (void)state;
+    write_calls(1, 10);
+    write_calls(2, 10);
+    maker.thread[1].chunk->committed = LS_CHUNK_MIN + 8;
+    collect();
+    assert_int_equal(calls(), 10);
+    assert_int_equal(damaged(), LS_CHUNK_MIN);
+}
+
+static void test_bad_slots(void **state) {
+    (void)state;
+    write_calls(1, 10);
+    write_calls(2, 10);
+    write_calls(3, 10);
+    maker.slot[1].offset = maker.slot[0].offset; /* over another one */
+    maker.slot[2].size = 12345;
+    maker.header->slots = UINT32_MAX;
+    collect();
+    assert_int_equal(calls(), 10);
+    assert_int_equal(damaged(), 2 * LS_CHUNK_MIN);
+}
+
+static void test_cut_off(void **state) {
+    (void)state;
+    write_calls(1, 10);
+    write_calls(2, 10);
+    assert_int_equal(
+        ftruncate(maker.fd, (off_t)(maker.slot[1].offset + FIRST_CALL + 3 * CALL_SIZE + 20)), 0);
+    collect();
+    assert_int_equal(calls(), 13);
+    assert_int_equal(damaged(), 7 * CALL_SIZE);
+}
+
+static void test_cut_off_before_a_chunk(void **state) {
+    (void)state;
+    write_calls(1, 10);
+    write_calls(2, 10);
+    assert_int_equal(ftruncate(maker.fd, (off_t)maker.slot[1].offset), 0);
+    collect();
+    assert_int_equal(calls(), 10);
+    assert_int_equal(damaged(), LS_CHUNK_MIN);
+}
+
+static void refused(const char *what) {
+    (void)what;
+    assert_int_equal(maker_collect(&maker), LS_EXIT_INPUT);
+    assert_int_equal(access(maker.trace, F_OK), -1);
+    assert_int_equal(access(maker.spool, F_OK), 0);
+}
+
+static void test_bad_headers(void **state) {
+    (void)state;
+    write_calls(1, 10);
+    maker.header->version++;
+    refused("version");
+    maker.header->version--;
+    maker.header->table_hash++;
+    refused("table");
+    maker.header->table_hash--;
+    maker.header->header_size = 8;
+    refused("header size");
+    maker.header->header_size = LS_SPOOL_HEADER_SIZE;
+    maker.header->magic[3] = 'X';
+    refused("magic");
+    assert_int_equal(ftruncate(maker.fd, 4000), 0);
+    refused("cut off in the header");
+    assert_int_equal(ftruncate(maker.fd, 0), 0);
+    refused("empty");
+}
+
+static void write_mixture(unsigned *seed) {
+    const uint64_t address[] = {0x401000, 0x402000, 0x7f0000001234};
+    maker_module(&maker, 1, 0, 0x400000, 0x400000, 0x500000, "/proc/self/exe", NULL, 0);
+    maker_stack(&maker, 1, 1, 0, 3, address);
+    maker_kernel(&maker, 2, 1, "_ZN1a1bILi3EEEvPf");
+    maker_text(&maker, 2, LS_REC_META, "key", "value", NULL);
+    maker_text(&maker, 2, LS_REC_COVERAGE, "a", "on", "b");
+    maker_lost(&maker, 3, LS_LOST_CAP, 3, 1, 2);
+    for (uint64_t i = 0; i < 200; i++) {
+        unsigned t = 1 + (unsigned)rand_r(seed) % 3;
+        uint64_t p = 0x1000 * ((unsigned)rand_r(seed) % 20 + 1);
+        maker_call(&maker, t, cudaMalloc, 20 * i, 20 * i + 5, p, 4096);
+        maker_call_with(&maker, t, cudaMemcpy, 20 * i + 6, 20 * i + 7, 1, 0, 0, 0, p, p + 1, 8, 4);
+        maker_call(&maker, t, cudaFree, 20 * i + 8, 20 * i + 9, p);
+        if (rand_r(seed) % 16 == 0)
+            maker_seal(&maker, t);
+    }
+    maker_call(&maker, 1, cudaMallocArray, 9000, 9001, 0x9000, 10, 4, 0, 0x2020, 0);
+    maker_call(&maker, 1, cudaDeviceReset, 9010, 9011, 0);
+}
+
+/* Bytes changed at random, most of them where there is something. */
+static void test_scribbled_over(void **state) {
+    for (unsigned round = 0; round < 60; round++) {
+        unsigned seed = 1000 + round;
+        write_mixture(&seed);
+        unsigned flips = 1 + (unsigned)rand_r(&seed) % 40;
+        for (unsigned i = 0; i < flips; i++) {
+            uint64_t at;
+            switch (rand_r(&seed) % 4) {
+            case 0: /* header, but not what names the spool and the trace */
+                at = offsetof(struct ls_spool_header, cap) +
+                     (unsigned)rand_r(&seed) % (offsetof(struct ls_spool_header, trace_path) -
+                                                offsetof(struct ls_spool_header, cap));
+                break;
+            case 1:
+                at = 4096 + (unsigned)rand_r(&seed) % 320;
+                break;
+            default:
+                at = LS_SPOOL_HEADER_SIZE +
+                     (unsigned)rand_r(&seed) % (maker.header->end - LS_SPOOL_HEADER_SIZE) % 9000;
+                break;
+            }
+            maker.map[at] = (uint8_t)rand_r(&seed);
+        }
+        if (rand_r(&seed) % 4 == 0)
+            assert_int_equal(ftruncate(maker.fd, LS_SPOOL_HEADER_SIZE + rand_r(&seed) % 100000), 0);
+        collect();
+        teardown(state);
+        setup(state);
+    }
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        TEST(test_bad_record),  TEST(test_wrong_checksum), TEST(test_bad_chunk_header),
+        TEST(test_bad_slots),   TEST(test_cut_off),        TEST(test_cut_off_before_a_chunk),
+        TEST(test_bad_headers), TEST(test_scribbled_over),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
