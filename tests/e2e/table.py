@@ -1,0 +1,75 @@
+"""The one table of intercepted functions, read from include/layoutspy/api/*.def by a parser of
+its own, so that the tests do not believe what the product made of it."""
+
+import re
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+API = ROOT / "include" / "layoutspy" / "api"
+
+
+class Row:
+    def __init__(self, name, library, cls, fields):
+        self.name, self.library, self.cls, self.fields = name, library, cls, fields
+
+    def __repr__(self):
+        return f"Row({self.name})"
+
+
+def _without_comments(text):
+    return re.sub(r"/\*.*?\*/", " ", text, flags=re.S)
+
+
+def _arguments(text, start):
+    """Splits at top-level commas from the '(' at `start`; returns the parts and the end."""
+    depth, parts, begin = 0, [], start + 1
+    for i in range(start, len(text)):
+        if text[i] == "(":
+            depth += 1
+        elif text[i] == ")":
+            depth -= 1
+            if depth == 0:
+                parts.append(text[begin:i].strip())
+                return parts, i + 1
+        elif text[i] == "," and depth == 1:
+            parts.append(text[begin:i].strip())
+            begin = i + 1
+    raise ValueError("unbalanced row")
+
+
+def _rows(path):
+    text = _without_comments(path.read_text())
+    at = 0
+    while True:
+        match = re.compile(r"\b(API(?:_TWIN|_PTDS|_PTSZ|_MAP|_MAP_VOID)?)\s*\(").search(text, at)
+        if not match:
+            return
+        form = match.group(1)
+        parts, at = _arguments(text, match.end() - 1)
+        if form == "API_MAP_VOID":
+            parts.insert(1, "void")
+        if form.startswith("API_MAP"):  # a statement where the others have fields
+            parts[3:3] = ["MAP", "NONE"]
+            parts[7:] = []
+        names = [parts[2]]
+        if form == "API_TWIN":
+            names = [parts.pop(3)]
+        elif form in ("API_PTDS", "API_PTSZ"):
+            names.append(parts[2] + form[3:].lower())
+        fields = re.findall(r"\bF\(\s*(\w+)\s*,\s*(\w+)\s*,", ",".join(parts[7:]))
+        for name in names:
+            yield Row(name, parts[0].lower(), parts[3].lower(), [(n, t.lower()) for n, t in fields])
+
+
+def read_table():
+    """All rows by name, in the table's order."""
+    rows = {}
+    for include in re.findall(r'#include "layoutspy/api/(\w+\.def)"', (API / "all.def").read_text()):
+        for row in _rows(API / include):
+            assert row.name not in rows, f"{row.name} has two rows"
+            rows[row.name] = row
+    return rows
+
+
+TABLE = read_table()
+RECORDED = {name: row for name, row in TABLE.items() if row.cls != "map"}

@@ -1,0 +1,144 @@
+"""The small programs, each written after a real client: recorded whole, unchanged, and reported
+with the right kind, amount and line, and no wrong one."""
+
+import pytest
+
+from harness import PLUGIN, app, site_matches
+from table import RECORDED
+from truth import parse_log
+
+CUDART = "libcudart.so.13"
+
+MIB = 1 << 20
+# program: command, expected findings (kind, marker, function, count, bytes), more for on-standin.
+# `loss` of leaky: 4 bytes, 50 times: named or not, but never as a problem.
+PROGRAMS = {
+    "small_copies": ([app("small_copies")], [
+        ("pageable-copy", "small_copies.c", "push", "push", 2000, 2000 * 512),
+        ("pageable-copy", "small_copies.c", "pull", "pull", 20, 20 * 512)], {}),
+    "leaky": ([app("leaky")], [
+        ("leak", "leaky.c", "leak", "make_scratch", 1, 64),
+        ("pageable-copy", "leaky.c", "batch", "load_batch", 50, 50 * MIB),
+        ("pageable-copy", "leaky.c", "loss", "read_loss", 50, 200)], {}),
+    "managed": ([app("managed")], [
+        ("leak", "managed.c", "lost", "solver_open", 1, 24000)], {}),
+    "double_buffer": ([app("double_buffer")], [], {}),
+    "thread_streams": ([app("thread_streams")], [
+        ("pageable-copy", "thread_streams.c", "in", "work", 180, 180 * 8192),
+        ("pageable-copy", "thread_streams.c", "out", "work", 180, 180 * 8192)], {}),
+    "local_load": ([app("local_load"), CUDART, PLUGIN], [
+        ("leak", "plugin.c", "plugin leak", "plugin_lose", 1, 4096),
+        ("pageable-copy", "plugin.c", "plugin copy", "plugin_run", 25, 100)], {"preload_standin": False}),
+    "rpath": ([app("rpath")], [
+        ("pageable-copy", "rpath.c", "rows", "copy_back", 1, 1600)], {"preload_standin": False}),
+    "many_kernels": ([app("many_kernels")], [], {}),
+}
+
+
+@pytest.fixture(params=PROGRAMS)
+def program(request):
+    return PROGRAMS[request.param]
+
+
+def test_trace_equals_the_truth(harness, program):
+    command, _, how = program
+    outcome = harness.same_with_and_without(command, **how)
+    assert (outcome.status, outcome.err) == (0, "")
+    harness.assert_true()
+    trace = harness.trace()
+    assert trace.lost() == {}
+    assert trace.meta("ended") == "exit"
+    assert harness.traces() == [harness.out]
+
+
+def test_report_names_what_is_wrong_and_nothing_else(harness, program):
+    command, expected, how = program
+    harness.record(command, **how)
+    findings = harness.findings()
+    left = list(findings)
+    for kind, source, marker, function, count, size in expected:
+        found = [f for f in findings if f["kind"] == kind and site_matches(f["site"], source, marker, function)]
+        assert len(found) == 1, f"{kind} at {marker}: {findings}"
+        assert (found[0]["count"], found[0]["bytes"]) == (count, size), found[0]
+        assert found[0]["advice"] and found[0]["title"] and isinstance(found[0]["evidence"], dict)
+        left.remove(found[0])
+    assert [f for f in left if f["severity"] != "info"] == []
+
+
+def test_report_for_people(harness, program):
+    command, expected, how = program
+    harness.record(command, **how)
+    outcome = harness.layoutspy("report", harness.out)
+    assert (outcome.status, outcome.err) == (0, "")
+    assert "\033" not in outcome.out
+    for _, source, marker, function, _, _ in expected:
+        if marker not in ("loss", "plugin copy", "rows"):  # a few bytes may be left for --all
+            assert f"{source}:" in outcome.out and function in outcome.out, outcome.out
+    if not expected:
+        assert "no problems found" in outcome.out.lower()
+
+
+def test_plain_sqlite_reads_the_views(harness):
+    harness.record([app("leaky")])
+    trace = harness.trace()
+    rows = trace.rows("SELECT * FROM pageable_copy ORDER BY blocked_ns DESC LIMIT 10")
+    assert len(rows) == 10 and all(row["blocked_ns"] > 0 for row in rows)
+    live = trace.rows("SELECT kind, device, size, api, site FROM live_allocation")
+    assert [tuple(row)[:4] for row in live] == [("device", 0, 64, "cudaMalloc")]
+    assert site_matches(live[0]["site"], "leaky.c", "leak", "make_scratch")
+    top = trace.rows("SELECT * FROM top_site")
+    assert (top[0]["bytes_live"], top[0]["calls"]) == (64, 1)
+    assert trace.one("SELECT COUNT(*) FROM coverage WHERE layer LIKE '%cudart%' AND state = 'on'") >= 1
+    assert trace.one("SELECT COUNT(*) FROM lost_event") == 0
+    # Times: monotone per thread, inside the recording, frees after their allocations.
+    assert trace.one("SELECT COUNT(*) FROM call WHERE start_ns < 0 OR duration_ns < 0") == 0
+    assert trace.one("SELECT COUNT(*) FROM call a JOIN call b ON b.id = a.id + 1 AND a.thread = b.thread "
+                     "WHERE b.start_ns < a.start_ns + a.duration_ns") == 0
+    assert trace.one("PRAGMA user_version") == 1
+    assert trace.one("PRAGMA journal_mode") == "delete"
+
+
+def test_every_row_of_the_table(harness):
+    """No row is left out: each one is called with and without success, and each call is recorded."""
+    outcome = harness.same_with_and_without([app("everycall")], devices=2)
+    assert (outcome.status, outcome.err) == (0, ""), repr(outcome)
+    harness.assert_true()
+    process, = [p for p in parse_log(harness.log) if p.calls]
+    called = {call.name for call in process.calls}
+    succeeded = {call.name for call in process.calls if call.status == 0}
+    assert set(RECORDED) - called == set()
+    assert set(RECORDED) - succeeded == set()
+
+
+# Rows that nothing but the fault switch makes fail.
+@pytest.mark.parametrize("status", [1, 2, 999])
+def test_every_row_refused(harness, status):
+    """Every call fails: what is recorded is the refusal, never what an out-parameter held."""
+    fail = ",".join(f"{name}:*:{status}" for name in ["*"])
+    harness.record([app("everycall")], devices=2, more_env={"STANDIN_FAIL": fail})
+    harness.assert_true()
+    trace = harness.trace()
+    # The program stops at its first check, after it has called each row with zeros.
+    assert trace.one("SELECT COUNT(DISTINCT api) FROM call") == len(RECORDED)
+    assert trace.one("SELECT COUNT(*) FROM call WHERE status != ?", status) == 0
+    assert trace.one("SELECT COUNT(*) FROM all_allocation") == 0
+
+
+def test_run_records_and_sums_up(harness):
+    """`layoutspy run` needs no preload of the user's and prints the summary at the end."""
+    without = harness.plain([app("leaky")])
+    command = harness.command([app("leaky")])
+    outcome = harness.layoutspy("run", "-o", harness.out, "--", *command)
+    assert outcome.status == 0
+    assert outcome.out.startswith(without.out)
+    harness.settle()
+    harness.assert_true()
+    assert "make_scratch" in outcome.out + outcome.err
+
+
+def test_two_runs_have_the_same_findings(harness):
+    seen = []
+    for name in ("one.db", "two.db"):
+        harness.record([app("leaky")], out=name, log=False)
+        seen.append(sorted((f["kind"], f["site"], f["count"], f["bytes"]) for f in harness.findings(harness.folder / name)))
+    assert seen[0] == seen[1] != []

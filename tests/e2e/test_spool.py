@@ -1,0 +1,196 @@
+"""A spool that its collector never took in: ingested by the next command, whatever its state. What
+is damaged is counted; what is kept is true."""
+
+import random
+import shutil
+import struct
+
+import pytest
+
+from harness import app
+from table import TABLE
+from truth import Trace, call_differences, compare, parse_log
+
+NO_COLLECTOR = {"LAYOUTSPY_COLLECTOR": "none"}
+# include/layoutspy/format.h
+SLOTS_AT, SLOT, SLOT_COUNT = 4096, 32, 4096
+CHUNK_HEADER, SEALED = 64, 2
+
+
+class Spool:
+    """The parts of a spool file that the tests damage, read by the format's description."""
+
+    def __init__(self, path):
+        self.path = path
+        self.data = bytearray(path.read_bytes())
+
+    def chunks(self):
+        """(offset, size, committed, sealed), in the order of the directory."""
+        out = []
+        for n in range(SLOT_COUNT):
+            offset, size, state = struct.unpack_from("<QQI", self.data, SLOTS_AT + n * SLOT)
+            if offset and state:
+                committed, = struct.unpack_from("<Q", self.data, offset + 24)
+                out.append((offset, size, committed, state == SEALED))
+        return out
+
+    def save(self):
+        self.path.write_bytes(self.data)
+
+
+@pytest.fixture(scope="module")
+def recorded(tmp_path_factory):
+    """A spool of several chunks, its log; each test takes a copy."""
+    from harness import Harness
+    harness = Harness(tmp_path_factory.mktemp("spool"))
+    outcome = harness.run([app("small_copies")], harness.environment(**NO_COLLECTOR))
+    assert outcome.status == 0
+    assert (harness.folder / "trace.db.spool").exists()
+    return harness
+
+
+@pytest.fixture
+def copy(harness, recorded):
+    for path in recorded.folder.iterdir():
+        shutil.copy(path, harness.folder / path.name)
+    return harness
+
+
+def spool(harness):
+    return Spool(harness.folder / "trace.db.spool")
+
+
+def kept_is_true(harness):
+    """What is in the trace is a part of the truth, in its order. Returns (recorded, lost)."""
+    process, = [p for p in parse_log(harness.log) if p.calls]
+    trace = Trace(harness.out)
+    names = dict(map(tuple, trace.rows("SELECT id, name FROM api")))
+    truth = iter(process.calls)
+    recorded = trace.rows("SELECT * FROM call ORDER BY id")
+    for row in recorded:
+        name = names[row["api"]]
+        if not any(call.name == name and not call_differences(TABLE[name], call, row, {}) for call in truth):
+            pytest.fail(f"call {row['id']} {name} {[row[f'f{i}'] for i in range(4)]} is no call of the log, or twice")
+    lost = trace.lost()
+    assert trace.one("PRAGMA integrity_check") == "ok"
+    trace.close()
+    return len(recorded), lost
+
+
+@pytest.mark.parametrize("verb", ["report", "info", "sql"])
+def test_any_verb_takes_it_in(copy, verb):
+    outcome = copy.layoutspy(verb, copy.out, *(["SELECT COUNT(*) FROM call"] if verb == "sql" else []))
+    assert (outcome.status, outcome.err) == (0, ""), repr(outcome)
+    assert copy.leftovers() == []
+    copy.assert_true()
+
+
+def test_taken_in_once(copy):
+    """The spool put back, as after a crash between COMMIT and its removal: nothing comes twice."""
+    saved = (copy.folder / "trace.db.spool").read_bytes()
+    assert copy.layoutspy("info", copy.out).status == 0
+    (copy.folder / "trace.db.spool").write_bytes(saved)
+    outcome = copy.layoutspy("info", copy.out)
+    assert outcome.status == 0, repr(outcome)
+    copy.assert_true()
+
+
+def test_moved_recording(copy):
+    """Both files carried to another folder, as one does from a cluster."""
+    other = copy.folder / "elsewhere"
+    other.mkdir()
+    for name in ("trace.db", "trace.db.spool"):
+        shutil.move(copy.folder / name, other / name)
+    assert copy.layoutspy("info", other / "trace.db").status == 0
+    process, = [p for p in parse_log(copy.log) if p.calls]
+    assert compare(other / "trace.db", process).differences == []
+
+
+def test_trace_was_never_made(copy):
+    copy.out.unlink()
+    outcome = copy.layoutspy("info", copy.out)
+    assert outcome.status in (0, 3)
+    if outcome.status == 0:
+        copy.assert_true()
+
+
+@pytest.mark.parametrize("cut", range(6))
+def test_truncated(copy, cut):
+    """Cut anywhere after the directory: chunks that are whole are kept."""
+    s = spool(copy)
+    chunks = s.chunks()
+    assert len(chunks) >= 3, chunks
+    chance = random.Random(cut)
+    first = chunks[0][0] + chunks[0][1]
+    at = chance.randrange(first, len(s.data))
+    s.data = s.data[:at]
+    s.save()
+    outcome = copy.layoutspy("info", copy.out)
+    assert outcome.status == 0, repr(outcome)
+    calls, lost = kept_is_true(copy)
+    assert calls > 0
+    whole = sum(size for offset, size, _, _ in chunks if offset + size <= at)
+    assert calls >= whole // 400
+    ends = max(offset + committed for offset, _, committed, _ in chunks)
+    assert (sum(lost.values()) > 0) == (at < ends), (lost, at, ends)
+
+
+@pytest.mark.parametrize("size", [0, 1, 100, 4096, 100_000])
+def test_truncated_in_its_header(copy, size):
+    s = spool(copy)
+    s.data = s.data[:size]
+    s.save()
+    outcome = copy.layoutspy("info", copy.out)
+    assert outcome.status == 3, repr(outcome)
+    assert len(outcome.err.splitlines()) == 1
+
+
+@pytest.mark.parametrize("flip", range(12))
+def test_flipped_in_a_sealed_chunk(copy, flip):
+    """One bit anywhere in the records of a sealed chunk: noticed, counted, the rest kept."""
+    s = spool(copy)
+    chance = random.Random(1000 + flip)
+    sealed = [c for c in s.chunks() if c[3]]
+    assert sealed
+    offset, _, committed, _ = chance.choice(sealed)
+    s.data[chance.randrange(offset + CHUNK_HEADER, offset + committed)] ^= 1 << chance.randrange(8)
+    s.save()
+    outcome = copy.layoutspy("info", copy.out)
+    assert outcome.status == 0, repr(outcome)
+    calls, lost = kept_is_true(copy)
+    assert lost.get("damaged", 0) > 0, lost
+
+
+@pytest.mark.parametrize("flip", range(12))
+def test_noise(copy, flip):
+    """A stretch of noise anywhere behind the magic: never a crash, a hang or a broken trace."""
+    s = spool(copy)
+    chance = random.Random(2000 + flip)
+    at = chance.randrange(16, len(s.data) - 64)
+    length = chance.choice([1, 8, 64])
+    s.data[at:at + length] = bytes(chance.randrange(256) for _ in range(length))
+    s.save()
+    outcome = copy.layoutspy("info", copy.out, timeout=30)
+    assert outcome.status in (0, 3), repr(outcome)
+    assert len(outcome.err.splitlines()) == (outcome.status != 0)
+    if outcome.status == 0:
+        trace = Trace(copy.out)
+        assert trace.one("PRAGMA integrity_check") == "ok"
+
+
+def test_newer_spool(copy):
+    s = spool(copy)
+    struct.pack_into("<I", s.data, 16, 999)
+    s.save()
+    outcome = copy.layoutspy("info", copy.out)
+    assert outcome.status == 3 and len(outcome.err.splitlines()) == 1
+    assert (copy.folder / "trace.db.spool").exists()  # a newer layoutspy will want it
+
+
+def test_other_table(copy):
+    s = spool(copy)
+    struct.pack_into("<Q", s.data, 24, 12345)
+    s.save()
+    outcome = copy.layoutspy("info", copy.out)
+    assert outcome.status == 3 and len(outcome.err.splitlines()) == 1
+    assert (copy.folder / "trace.db.spool").exists()

@@ -1,0 +1,91 @@
+"""The stock PyTorch wheel, trained for 20 steps under LD_PRELOAD: trace equal to the ground truth,
+each step's unpinned batch found, the extension's lost buffer found, the framework's cache not."""
+
+import os
+import subprocess
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from harness import PLUGIN, site_matches
+
+HERE = Path(__file__).resolve().parent
+SCRIPT = HERE / "train_cnn.py"
+IMAGES, LABELS, STEPS = 16 * 3 * 32 * 32 * 4, 16 * 8, 20
+
+
+@pytest.fixture(scope="session")
+def torch_python():
+    made = subprocess.run([str(HERE / "env")], capture_output=True, text=True)
+    if made.returncode != 0:
+        pytest.skip("PyTorch cannot be had here: " + (made.stderr.strip().splitlines() or ["no reason given"])[-1])
+    return made.stdout.strip().splitlines()[-1]
+
+
+def train(harness, python, env=None):
+    # One thread each: what is tested is what is recorded, and other tests want the cores too.
+    quiet = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "PYTHONDONTWRITEBYTECODE": "1"}
+    return harness.run([python, SCRIPT, PLUGIN], dict(env or harness.environment(), **quiet), timeout=300)
+
+
+@pytest.fixture(scope="module")
+def training(torch_python, tmp_path_factory):
+    from harness import Harness
+    harness = Harness(tmp_path_factory.mktemp("training"))
+    harness.outcome = train(harness, torch_python)
+    harness.settle()
+    return harness
+
+
+def test_trains_as_without_us(training, torch_python):
+    assert training.outcome.status == 0, repr(training.outcome)
+    assert training.outcome.out == "20 steps, loss on cuda, 1048576 numbers kept\n"
+    log, training.log = training.log, training.folder / "without.log"
+    try:
+        without = train(training, torch_python, training.environment(preload=False, out=None))
+    finally:
+        training.log = log
+    assert training.outcome.same_as(without), f"{training.outcome}\n{without}"
+
+
+def test_trace_equals_the_truth(training):
+    counts = training.assert_true()
+    assert counts["copies"] >= 2 * STEPS and counts["allocations"] > 0
+    trace = training.trace()
+    assert trace.lost() == {}
+    assert trace.one("SELECT COUNT(*) FROM call JOIN api ON api.id = call.api WHERE class = 'launch'") > 10 * STEPS
+    unnamed = trace.one("SELECT COUNT(*) FROM api_call WHERE class = 'launch' AND f0 NOT IN (SELECT id FROM kernel)")
+    assert unnamed == 0
+
+
+def test_each_steps_batch_is_a_pageable_copy(training):
+    sizes = Counter(row["bytes"] for row in training.trace().rows(
+        "SELECT bytes FROM pageable_copy WHERE direction = 'H2D' AND src_kind = 'pageable' AND dst_kind = 'device'"))
+    assert sizes[IMAGES] == STEPS
+    assert sizes[LABELS] == STEPS
+    found = [f for f in training.findings() if f["kind"] == "pageable-copy"]
+    assert sum(f["bytes"] for f in found) >= STEPS * (IMAGES + LABELS)
+    assert any(f["severity"] != "info" for f in found)
+
+
+def test_lost_buffer_is_a_leak_and_the_cache_is_not(training):
+    """What PyTorch's allocator still holds at exit, the tensor kept for ever among it, is cached."""
+    leaks = [f for f in training.findings() if f["kind"] == "leak" and f["severity"] != "info"]
+    assert [(f["count"], f["bytes"]) for f in leaks] == [(1, 4096)], leaks
+    assert site_matches(leaks[0]["site"], "plugin.c", "plugin leak", "plugin_lose")
+    held = training.trace().one("SELECT SUM(size) FROM live_allocation WHERE kind = 'device'")
+    assert held >= (4 << 20) + 4096
+    told = training.layoutspy("report", training.out).out.lower()
+    assert "cached" in told
+
+
+def test_stacks_reach_the_interpreter_or_the_script(training):
+    """A copy's stack holds PyTorch's frames by name, in the right libraries."""
+    trace = training.trace()
+    stack = trace.one("SELECT stack FROM pageable_copy WHERE bytes = ? LIMIT 1", IMAGES)
+    frames = trace.rows("SELECT * FROM stack_frame WHERE stack_id = ? ORDER BY depth", stack)
+    modules = {os.path.basename(f["module"] or "") for f in frames}
+    assert {"libtorch_cuda.so", "libtorch_cpu.so", "libtorch_python.so"} <= modules, modules
+    assert len(frames) >= 10
+    assert any("copy" in f["function"] for f in frames)

@@ -1,0 +1,42 @@
+/*
+ * arena.h - the memory of one device: addresses that the host cannot touch, a shadow of them that
+ * copies use, and a capacity.
+ *
+ * As on hardware, memory is taken from the device in pages of 2 MiB; allocations of up to 1 MiB
+ * share pages, at a granularity of 512 bytes.
+ *
+ * Callers hold the core lock.
+ */
+#ifndef STANDIN_ARENA_H
+#define STANDIN_ARENA_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "tree.h"
+
+#define ARENA_PAGE (2ull << 20)
+#define ARENA_UNIT 512ull
+
+struct small_page;
+
+struct arena {
+    char *base;         /* PROT_NONE: a host access faults */
+    char *view;         /* the same bytes, readable and writable */
+    uint64_t size;      /* of the address range; a multiple of the capacity, as VA is plenty */
+    uint64_t capacity;  /* bytes */
+    uint64_t used;      /* bytes, in whole pages */
+    struct tree free_by_start, free_by_size;
+    struct tree small;           /* pages cut up, by start */
+    struct small_page *partial;  /* those with room */
+};
+
+/* False when the host refuses the address range. */
+bool sd_arena_open(struct arena *arena, uint64_t capacity);
+/* An offset into the arena, or UINT64_MAX when the device is full. */
+uint64_t sd_arena_alloc(struct arena *arena, uint64_t bytes);
+/* `bytes` as at the allocation. The contents are gone, once no allocation shares the page. */
+void sd_arena_free(struct arena *arena, uint64_t offset, uint64_t bytes);
+bool sd_arena_holds(const struct arena *arena, const void *address);
+
+#endif

@@ -1,0 +1,270 @@
+/*
+ * cublas_gemm.c - the matrix products of cuBLAS: every entry point checks its arguments as the
+ * real library does, logs them in one form, and puts a kernel without arithmetic on the stream.
+ * Any thread; not safe in a signal handler.
+ *
+ * Fields: handle stream op_a op_b m n k a a_type lda stride_a b b_type ldb stride_b c c_type ldc
+ * stride_c batch compute. The batched (array) functions log the arrays' addresses, and no strides.
+ */
+#include <stdio.h>
+
+#include "cublas.h"
+
+struct gemm {
+    cublasHandle_t handle;
+    int op_a, op_b;
+    int64_t m, n, k;
+    const void *alpha, *beta;
+    const void *a, *b, *c;
+    int a_type, b_type, c_type;
+    int64_t lda, ldb, ldc;
+    bool strided, array;
+    int64_t stride_a, stride_b, stride_c;
+    int64_t batch;
+    int compute;
+};
+
+size_t cublas_element_size(int data_type) {
+    switch (data_type) {
+    case CUDA_R_8I:
+    case CUDA_R_8U:
+    case CUDA_R_8F_E4M3:
+    case CUDA_R_8F_E5M2:
+        return 1;
+    case CUDA_R_16F:
+    case CUDA_R_16BF:
+    case CUDA_C_8I:
+        return 2;
+    case CUDA_R_32F:
+    case CUDA_R_32I:
+        return 4;
+    case CUDA_R_64F:
+    case CUDA_C_32F:
+        return 8;
+    case CUDA_C_64F:
+        return 16;
+    default:
+        return 0;
+    }
+}
+
+/* The combinations of cublasGemmEx's documentation: A and B share a type. */
+static bool types_supported(const struct gemm *g) {
+    int ab = g->a_type, c = g->c_type;
+    if (ab != g->b_type)
+        return false;
+    switch (g->compute) {
+    case CUBLAS_COMPUTE_16F:
+    case CUBLAS_COMPUTE_16F_PEDANTIC:
+        return ab == CUDA_R_16F && c == CUDA_R_16F;
+    case CUBLAS_COMPUTE_32I:
+    case CUBLAS_COMPUTE_32I_PEDANTIC:
+        return ab == CUDA_R_8I && c == CUDA_R_32I;
+    case CUBLAS_COMPUTE_32F:
+    case CUBLAS_COMPUTE_32F_PEDANTIC:
+        if (ab == CUDA_C_8I || ab == CUDA_C_32F)
+            return c == CUDA_C_32F;
+        if (ab == CUDA_R_16F || ab == CUDA_R_16BF)
+            return c == ab || c == CUDA_R_32F;
+        return (ab == CUDA_R_8I || ab == CUDA_R_32F) && c == CUDA_R_32F;
+    case CUBLAS_COMPUTE_64F:
+    case CUBLAS_COMPUTE_64F_PEDANTIC:
+        return (ab == CUDA_R_64F || ab == CUDA_C_64F) && c == ab;
+    default: /* the fast and emulated forms of single precision */
+        return (ab == CUDA_R_32F || ab == CUDA_C_32F) && c == ab;
+    }
+}
+
+static int64_t at_least_one(int64_t value) {
+    return value > 1 ? value : 1;
+}
+
+static int check_arguments(const struct gemm *g) {
+    if (g->op_a < CUBLAS_OP_N || g->op_a > CUBLAS_OP_C || g->op_b < CUBLAS_OP_N ||
+        g->op_b > CUBLAS_OP_C || g->m < 0 || g->n < 0 || g->k < 0 || g->batch < 0)
+        return CUBLAS_STATUS_INVALID_VALUE;
+    if (g->lda < at_least_one(g->op_a == CUBLAS_OP_N ? g->m : g->k) ||
+        g->ldb < at_least_one(g->op_b == CUBLAS_OP_N ? g->k : g->n) || g->ldc < at_least_one(g->m))
+        return CUBLAS_STATUS_INVALID_VALUE;
+    if (!g->alpha || !g->beta)
+        return CUBLAS_STATUS_INVALID_VALUE;
+    if (!types_supported(g))
+        return CUBLAS_STATUS_NOT_SUPPORTED;
+    return CUBLAS_STATUS_SUCCESS;
+}
+
+/* Whether a stack of column-major matrices lies in memory that kernels reach. */
+static bool in_reach(const struct gemm *g, const void *matrix, int type, int64_t rows, int64_t cols,
+                     int64_t ld, int64_t stride) {
+    if (rows == 0 || cols == 0)
+        return true;
+    if (g->array)
+        return standin_reachable(matrix, (uint64_t)g->batch * sizeof(void *));
+    int64_t elements = (g->batch - 1) * stride + (cols - 1) * ld + rows;
+    return standin_reachable(matrix, (uint64_t)elements * cublas_element_size(type));
+}
+
+/* A real device finds a stray operand when the kernel runs; here the launch fails. */
+static bool operands_in_reach(const struct gemm *g) {
+    bool plain_a = g->op_a == CUBLAS_OP_N, plain_b = g->op_b == CUBLAS_OP_N;
+    return in_reach(g, g->a, g->a_type, plain_a ? g->m : g->k, plain_a ? g->k : g->m, g->lda,
+                    g->stride_a) &&
+           in_reach(g, g->b, g->b_type, plain_b ? g->k : g->n, plain_b ? g->n : g->k, g->ldb,
+                    g->stride_b) &&
+           in_reach(g, g->c, g->c_type, g->m, g->n, g->ldc, g->stride_c);
+}
+
+static const char *op_name(int op) {
+    return op == CUBLAS_OP_N ? "N" : op == CUBLAS_OP_T ? "T" : op == CUBLAS_OP_C ? "C" : "?";
+}
+
+static void put_gemm(struct standin_call *call, const struct gemm *g) {
+    standin_put_text(call, "op_a", op_name(g->op_a));
+    standin_put_text(call, "op_b", op_name(g->op_b));
+    standin_put_signed(call, "m", g->m);
+    standin_put_signed(call, "n", g->n);
+    standin_put_signed(call, "k", g->k);
+    lib_put_pointer(call, "a", g->a);
+    standin_put_signed(call, "a_type", g->a_type);
+    standin_put_signed(call, "lda", g->lda);
+    lib_put_pointer(call, "b", g->b);
+    standin_put_signed(call, "b_type", g->b_type);
+    standin_put_signed(call, "ldb", g->ldb);
+    lib_put_pointer(call, "c", g->c);
+    standin_put_signed(call, "c_type", g->c_type);
+    standin_put_signed(call, "ldc", g->ldc);
+    if (g->strided) {
+        standin_put_signed(call, "stride_a", g->stride_a);
+        standin_put_signed(call, "stride_b", g->stride_b);
+        standin_put_signed(call, "stride_c", g->stride_c);
+    }
+    standin_put_signed(call, "batch", g->batch);
+    standin_put_signed(call, "compute", g->compute);
+}
+
+static int run(const struct gemm *g) {
+    int status = check_arguments(g);
+    if (status || g->m == 0 || g->n == 0 || g->batch == 0)
+        return status;
+    if (!operands_in_reach(g))
+        return CUBLAS_STATUS_EXECUTION_FAILED;
+    char kernel[64];
+    snprintf(kernel, sizeof kernel, "cublas_gemm_%d_%c%c_kernel", g->a_type, *op_name(g->op_a),
+             *op_name(g->op_b));
+    return cublas_launch(g->handle, kernel);
+}
+
+static int gemm(const char *name, const void *caller, struct gemm g) {
+    struct standin_call call;
+    standin_enter(&call, name, caller);
+    int status = cublas_check_handle(&call, g.handle);
+    if (cublas_handle_live(g.handle))
+        lib_put_pointer(&call, "stream", g.handle->stream);
+    put_gemm(&call, &g);
+    if (status == 0)
+        status = run(&g);
+    return standin_leave(&call, status);
+}
+
+/* ---- the entry points ---- */
+
+/* What each of them passes on as it is; `batch` and the rest follow. */
+#define COMMON                                                                                     \
+    .handle = handle, .op_a = transa, .op_b = transb, .m = m, .n = n, .k = k, .alpha = alpha,      \
+    .beta = beta, .lda = lda, .ldb = ldb, .ldc = ldc
+#define SAME_TYPE(t) .a_type = t, .b_type = t, .c_type = t
+#define GEMM(...) return gemm(__func__, __builtin_return_address(0), (struct gemm){__VA_ARGS__})
+#define HEAD(INT)                                                                                  \
+    cublasHandle_t handle, cublasOperation_t transa, cublasOperation_t transb, INT m, INT n, INT k
+
+#define PLAIN(name, INT, T, type, comp)                                                            \
+    STANDIN_EXPORT cublasStatus_t name(HEAD(INT), const T *alpha, const T *A, INT lda, const T *B, \
+                                       INT ldb, const T *beta, T *C, INT ldc) {                    \
+        GEMM(COMMON, .a = A, .b = B, .c = C, SAME_TYPE(type), .batch = 1, .compute = comp);        \
+    }
+#define STRIDED(name, INT, T, type, comp)                                                          \
+    STANDIN_EXPORT cublasStatus_t name(HEAD(INT), const T *alpha, const T *A, INT lda,             \
+                                       long long int strideA, const T *B, INT ldb,                 \
+                                       long long int strideB, const T *beta, T *C, INT ldc,        \
+                                       long long int strideC, INT batchCount) {                    \
+        GEMM(COMMON, .a = A, .b = B, .c = C, SAME_TYPE(type), .strided = true,                     \
+             .stride_a = strideA, .stride_b = strideB, .stride_c = strideC, .batch = batchCount,   \
+             .compute = comp);                                                                     \
+    }
+#define BATCHED(name, INT, T, type, comp)                                                          \
+    STANDIN_EXPORT cublasStatus_t name(HEAD(INT), const T *alpha, const T *const A[], INT lda,     \
+                                       const T *const B[], INT ldb, const T *beta, T *const C[],   \
+                                       INT ldc, INT batchCount) {                                  \
+        GEMM(COMMON, .a = A, .b = B, .c = C, SAME_TYPE(type), .array = true, .batch = batchCount,  \
+             .compute = comp);                                                                     \
+    }
+#define EX_SCALED(name, INT, T, comp)                                                              \
+    STANDIN_EXPORT cublasStatus_t name(                                                            \
+        HEAD(INT), const T *alpha, const void *A, cudaDataType Atype, INT lda, const void *B,      \
+        cudaDataType Btype, INT ldb, const T *beta, void *C, cudaDataType Ctype, INT ldc) {        \
+        GEMM(COMMON, .a = A, .b = B, .c = C, .a_type = Atype, .b_type = Btype, .c_type = Ctype,    \
+             .batch = 1, .compute = comp);                                                         \
+    }
+#define EX(name, INT)                                                                              \
+    STANDIN_EXPORT cublasStatus_t name(                                                            \
+        HEAD(INT), const void *alpha, const void *A, cudaDataType Atype, INT lda, const void *B,   \
+        cudaDataType Btype, INT ldb, const void *beta, void *C, cudaDataType Ctype, INT ldc,       \
+        cublasComputeType_t computeType, cublasGemmAlgo_t algo) {                                  \
+        (void)algo;                                                                                \
+        GEMM(COMMON, .a = A, .b = B, .c = C, .a_type = Atype, .b_type = Btype, .c_type = Ctype,    \
+             .batch = 1, .compute = computeType);                                                  \
+    }
+#define EX_STRIDED(name, INT)                                                                      \
+    STANDIN_EXPORT cublasStatus_t name(                                                            \
+        HEAD(INT), const void *alpha, const void *A, cudaDataType Atype, INT lda,                  \
+        long long int strideA, const void *B, cudaDataType Btype, INT ldb, long long int strideB,  \
+        const void *beta, void *C, cudaDataType Ctype, INT ldc, long long int strideC,             \
+        INT batchCount, cublasComputeType_t computeType, cublasGemmAlgo_t algo) {                  \
+        (void)algo;                                                                                \
+        GEMM(COMMON, .a = A, .b = B, .c = C, .a_type = Atype, .b_type = Btype, .c_type = Ctype,    \
+             .strided = true, .stride_a = strideA, .stride_b = strideB, .stride_c = strideC,       \
+             .batch = batchCount, .compute = computeType);                                         \
+    }
+#define EX_BATCHED(name, INT)                                                                      \
+    STANDIN_EXPORT cublasStatus_t name(                                                            \
+        HEAD(INT), const void *alpha, const void *const A[], cudaDataType Atype, INT lda,          \
+        const void *const B[], cudaDataType Btype, INT ldb, const void *beta, void *const C[],     \
+        cudaDataType Ctype, INT ldc, INT batchCount, cublasComputeType_t computeType,              \
+        cublasGemmAlgo_t algo) {                                                                   \
+        (void)algo;                                                                                \
+        GEMM(COMMON, .a = A, .b = B, .c = C, .a_type = Atype, .b_type = Btype, .c_type = Ctype,    \
+             .array = true, .batch = batchCount, .compute = computeType);                          \
+    }
+
+#define FAMILY(letter, plain, T, type, comp)                                                       \
+    PLAIN(plain, int, T, type, comp)                                                               \
+    PLAIN(plain##_64, int64_t, T, type, comp)                                                      \
+    STRIDED(cublas##letter##gemmStridedBatched, int, T, type, comp)                                \
+    STRIDED(cublas##letter##gemmStridedBatched_64, int64_t, T, type, comp)                         \
+    BATCHED(cublas##letter##gemmBatched, int, T, type, comp)                                       \
+    BATCHED(cublas##letter##gemmBatched_64, int64_t, T, type, comp)
+
+FAMILY(S, cublasSgemm_v2, float, CUDA_R_32F, CUBLAS_COMPUTE_32F)
+FAMILY(D, cublasDgemm_v2, double, CUDA_R_64F, CUBLAS_COMPUTE_64F)
+FAMILY(C, cublasCgemm_v2, cuComplex, CUDA_C_32F, CUBLAS_COMPUTE_32F)
+FAMILY(Z, cublasZgemm_v2, cuDoubleComplex, CUDA_C_64F, CUBLAS_COMPUTE_64F)
+FAMILY(H, cublasHgemm, __half, CUDA_R_16F, CUBLAS_COMPUTE_16F)
+
+PLAIN(cublasCgemm3m, int, cuComplex, CUDA_C_32F, CUBLAS_COMPUTE_32F)
+PLAIN(cublasCgemm3m_64, int64_t, cuComplex, CUDA_C_32F, CUBLAS_COMPUTE_32F)
+PLAIN(cublasZgemm3m, int, cuDoubleComplex, CUDA_C_64F, CUBLAS_COMPUTE_64F)
+PLAIN(cublasZgemm3m_64, int64_t, cuDoubleComplex, CUDA_C_64F, CUBLAS_COMPUTE_64F)
+
+EX_SCALED(cublasSgemmEx, int, float, CUBLAS_COMPUTE_32F)
+EX_SCALED(cublasSgemmEx_64, int64_t, float, CUBLAS_COMPUTE_32F)
+EX_SCALED(cublasCgemmEx, int, cuComplex, CUBLAS_COMPUTE_32F)
+EX_SCALED(cublasCgemmEx_64, int64_t, cuComplex, CUBLAS_COMPUTE_32F)
+EX_SCALED(cublasCgemm3mEx, int, cuComplex, CUBLAS_COMPUTE_32F)
+EX_SCALED(cublasCgemm3mEx_64, int64_t, cuComplex, CUBLAS_COMPUTE_32F)
+
+EX(cublasGemmEx, int)
+EX(cublasGemmEx_64, int64_t)
+EX_STRIDED(cublasGemmStridedBatchedEx, int)
+EX_STRIDED(cublasGemmStridedBatchedEx_64, int64_t)
+EX_BATCHED(cublasGemmBatchedEx, int)
+EX_BATCHED(cublasGemmBatchedEx_64, int64_t)

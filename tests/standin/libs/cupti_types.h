@@ -1,0 +1,45 @@
+/*
+ * cupti_types.h - the types of CUPTI's API, for building without a toolkit. As cublas_types.h:
+ * STANDIN_NVIDIA_HEADERS compares with NVIDIA's.
+ */
+#ifndef STANDIN_CUPTI_TYPES_H
+#define STANDIN_CUPTI_TYPES_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef STANDIN_NVIDIA_HEADERS
+#include <cupti.h>
+#define VALUE(name, value) _Static_assert((int)(name) == (value), #name);
+#include "cupti_values.def"
+#else
+enum {
+#define VALUE(name, value) name = value,
+#include "cupti_values.def"
+};
+typedef int CUptiResult, CUpti_CallbackDomain, CUpti_ActivityKind, CUpti_ActivityAttribute;
+typedef int CUpti_ExternalCorrelationKind, CUpti_ActivityThreadIdType;
+typedef uint32_t CUpti_CallbackId;
+typedef struct CUctx_st *CUcontext;
+typedef struct CUpti_Subscriber_st *CUpti_SubscriberHandle;
+typedef void (*CUpti_CallbackFunc)(void *userdata, CUpti_CallbackDomain domain, CUpti_CallbackId id,
+                                   const void *data);
+typedef struct {
+    size_t structSize;
+    const char *subscriberName;
+    char *oldSubscriberName;
+    size_t oldSubscriberSize;
+} CUpti_SubscriberParams;
+typedef struct CUpti_Activity CUpti_Activity;
+typedef void (*CUpti_BuffersCallbackRequestFunc)(uint8_t **buffer, size_t *size, size_t *records);
+typedef void (*CUpti_BuffersCallbackCompleteFunc)(CUcontext context, uint32_t stream,
+                                                  uint8_t *buffer, size_t size, size_t valid);
+typedef uint64_t (*CUpti_TimestampCallbackFunc)(void);
+#endif
+
+_Static_assert(sizeof(CUpti_SubscriberParams) == 32, "subscriber parameters");
+
+/* The version that the stand-in tells: that of the toolkit whose exports symbols/ holds. */
+#define STANDIN_CUPTI_VERSION 130001
+
+#endif

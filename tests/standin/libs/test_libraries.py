@@ -1,0 +1,64 @@
+"""The stand-in libraries: that they export what the real ones do, and answer alike.
+
+Where a CUDA toolkit is found the real libraries take part; the rest needs none.
+"""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from harness import BUILD
+
+HERE = Path(__file__).parent
+STANDINS = BUILD / "tests" / "standin" / "libs"
+REAL = Path(os.environ.get("CUDA_HOME", "/usr/local/cuda")) / "lib64"
+LISTS = sorted((HERE / "symbols").glob("lib*.txt"))
+
+sys.path.insert(0, str(HERE))
+import stubs  # noqa: E402
+
+
+def library_of(name):
+    """The stand-in library, whose file name ends in the version of its soname."""
+    found = [path for path in STANDINS.glob(f"{name}.so.*") if path.is_file()]
+    assert len(found) == 1, found
+    return found[0]
+
+
+def answers(folder):
+    command = [sys.executable, HERE / "descriptors.py"]
+    environment = {**os.environ, "LD_LIBRARY_PATH": str(folder)}
+    return subprocess.run(command, env=environment, capture_output=True, text=True, check=True,
+                          timeout=60).stdout
+
+
+def test_descriptors_answer_as_the_real_ones_did():
+    assert answers(STANDINS) == (HERE / "descriptors.expected").read_text()
+
+
+def test_expected_answers_are_the_real_ones():
+    if not (REAL / "libcudnn.so.9").exists() or not (REAL / "libcublasLt.so.13").exists():
+        pytest.skip("no cuDNN 9 and cuBLASLt 13 in the toolkit")
+    assert answers(REAL) == (HERE / "descriptors.expected").read_text()
+
+
+@pytest.mark.parametrize("symbols", LISTS, ids=lambda path: path.stem)
+def test_exports(symbols):
+    head, names = stubs.read_list(symbols)
+    library = library_of(symbols.stem)
+    node, exported = stubs.exports(library)
+    assert sorted(exported) == sorted(name for name, _ in names)
+    assert node == ("-" if head["version"] == "-" else
+                    library.name if head["version"] == "soname" else head["version"])
+
+
+@pytest.mark.parametrize("symbols", LISTS, ids=lambda path: path.stem)
+def test_lists_are_the_real_exports(symbols):
+    real = REAL / library_of(symbols.stem).name
+    if not real.exists():
+        pytest.skip(f"no {real.name} in the toolkit")
+    _, exported = stubs.exports(real)
+    assert sorted(exported) == sorted(name for name, _ in stubs.read_list(symbols)[1])

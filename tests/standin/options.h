@@ -1,0 +1,25 @@
+/*
+ * options.h - what on-standin and the tests set by environment. Read once, at first use.
+ *
+ * Any thread; not in signal handlers.
+ */
+#ifndef STANDIN_OPTIONS_H
+#define STANDIN_OPTIONS_H
+
+#include <stdint.h>
+
+#define STANDIN_DEVICES_MAX 16
+
+struct options {
+    uint64_t memory;     /* STANDIN_MEMORY: bytes of each device (default 80 GiB) */
+    int devices;         /* STANDIN_DEVICES: 0 to 16 (default 1) */
+    uint64_t kernel_ns;  /* STANDIN_DELAY_US: how long a kernel takes (default 2 us) */
+    const char *log;     /* STANDIN_LOG: the truth log's path, or NULL */
+    const char *fail;    /* STANDIN_FAIL: see truth.h, or NULL */
+};
+
+/* Never NULL. A value that cannot be read ends the process with a line on stderr: a test that
+ * runs with other settings than it believes is worse than one that does not run. */
+const struct options *sd_options(void);
+
+#endif
