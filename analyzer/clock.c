@@ -12,7 +12,7 @@
 #define ANCHORS_KEPT 4096
 #define SAMPLE_TRIES 5
 #define SECOND 1000000000
-#define LIMIT_NS 4000000000000000000
+#define LIMIT_NS INT64_C(4000000000000000000) /* no recording runs for a century */
 #define APART_NS 1000000 /* between pairs of the header: a line through closer ones is crooked */
 
 static uint64_t read_clock(clockid_t id) {
@@ -54,8 +54,13 @@ static void thin_out(struct ls_clock *clock) {
     clock->hint = 0;
 }
 
+/* Times that only a damaged spool can hold must not overflow what is reckoned with them. */
+static int64_t clamp(int64_t ns) {
+    return ns > LIMIT_NS ? LIMIT_NS : ns < -LIMIT_NS ? -LIMIT_NS : ns;
+}
+
 static void add_anchor(struct ls_clock *clock, uint64_t ticks, uint64_t mono) {
-    struct ls_clock_anchor anchor = {ticks, (int64_t)(mono - clock->origin_mono)};
+    struct ls_clock_anchor anchor = {ticks, clamp((int64_t)(mono - clock->origin_mono))};
     if (clock->count > 0) {
         const struct ls_clock_anchor *last = &clock->anchor[clock->count - 1];
         if (ticks <= last->ticks || anchor.ns <= last->ns)
@@ -106,7 +111,7 @@ static void add_header_pairs(struct ls_clock *clock, const struct ls_spool *spoo
     for (int i = 1; i < LS_CLOCK_PAIRS; i++) {
         if (pair[i].ticks <= first->ticks || pair[i].ticks > last->ticks)
             continue;
-        int64_t ns = (int64_t)(pair[i].mono_ns - clock->origin_mono);
+        int64_t ns = clamp((int64_t)(pair[i].mono_ns - clock->origin_mono));
         if (ns - clock->anchor[clock->count - 1].ns < APART_NS)
             continue;
         if (pair + i == last || !off_the_line(first, last, &pair[i]))
@@ -183,15 +188,15 @@ static int64_t on_line(const struct ls_clock_anchor *a, const struct ls_clock_an
                        uint64_t ticks) {
     double rate = (double)(b->ns - a->ns) / (double)(b->ticks - a->ticks);
     double ns = (double)(int64_t)(ticks - a->ticks) * rate;
-    if (!(ns < LIMIT_NS && ns > -LIMIT_NS)) /* no recording runs for a century */
+    if (!(ns < (double)LIMIT_NS && ns > (double)-LIMIT_NS))
         return ns > 0 ? LIMIT_NS : -LIMIT_NS;
-    return a->ns + (int64_t)ns;
+    return clamp(a->ns + (int64_t)ns);
 }
 
 int64_t ls_clock_ns(struct ls_clock *clock, uint64_t ticks) {
     const struct ls_clock_anchor *anchor = clock->anchor;
     if (!clock->tsc)
-        return (int64_t)(ticks - anchor[0].ticks);
+        return clamp((int64_t)(ticks - anchor[0].ticks));
     size_t i = clock->hint;
     if (ticks < anchor[i].ticks || (i + 2 < clock->count && ticks >= anchor[i + 1].ticks)) {
         size_t low = 0, high = clock->count - 1; /* anchor[low] <= ticks < anchor[high] */

@@ -85,7 +85,9 @@ static int collect(int argc, char **argv) {
         ls_complain(arguments.spool, "cannot open the spool: %s", strerror(errno));
         return LS_EXIT_INPUT;
     }
-    return ls_collect_follow(path);
+    if (chdir("/") != 0) { /* not to keep a file system busy; all paths are absolute */
+    }
+    return ls_collect_follow(path, (int)arguments.pid);
 }
 
 const struct ls_verb ls_verb_collect = {"collect", "turn a recording's spool into its trace",

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "common/pattern.h"
@@ -105,10 +106,28 @@ static bool was_recorded(const char *path) {
     return access(path, F_OK) == 0 || access(spool, F_OK) == 0;
 }
 
-static void sum_up(const char *path) {
+/* What the collector could not see, since the command is our child: its status. */
+static void note_ending(struct ls_trace *trace, const struct ls_launch *launch) {
+    bool by_signal = WIFSIGNALED(launch->status);
+    char sql[512];
+    snprintf(sql, sizeof sql,
+             "UPDATE meta SET value = 'killed' WHERE %d AND key = 'ended' AND value = 'unknown' "
+             "AND (SELECT value FROM meta WHERE key = 'pid') = '%d';"
+             "INSERT OR REPLACE INTO meta SELECT '%s', '%d' FROM meta WHERE key = 'pid' AND "
+             "value = '%d'",
+             by_signal, (int)launch->pid, by_signal ? "signal" : "exit_status",
+             by_signal ? WTERMSIG(launch->status) : WEXITSTATUS(launch->status), (int)launch->pid);
+    if (trace->writable)
+        sqlite3_exec(trace->db, sql, NULL, NULL, NULL); /* it is a nicety: no word if it fails */
+}
+
+/* Also waits for the collector: as the first process of a container we end it by ending. */
+static void sum_up(const struct ls_launch *launch, bool quiet) {
     struct ls_trace trace;
-    path = short_path(path);
+    const char *path = short_path(launch->trace);
     if (!was_recorded(path)) {
+        if (quiet)
+            return;
         const char *disable = getenv("LAYOUTSPY_DISABLE");
         if (disable && *disable)
             fprintf(stderr, "layoutspy: nothing was recorded with LAYOUTSPY_DISABLE=%s\n", disable);
@@ -121,7 +140,9 @@ static void sum_up(const char *path) {
     }
     if (ls_trace_open(&trace, path) != LS_EXIT_OK)
         return;
-    if (ls_detect_run(&trace) == LS_EXIT_OK && ls_render_summary(&trace, stderr) == SQLITE_OK)
+    note_ending(&trace, launch);
+    if (!quiet && !trace.partial && ls_detect_run(&trace) == LS_EXIT_OK &&
+        ls_render_summary(&trace, stderr) == SQLITE_OK)
         fprintf(stderr, "  trace: %s; next: layoutspy report %s\n", path, path);
     ls_trace_close(&trace);
 }
@@ -144,8 +165,7 @@ static int run(int argc, char **argv) {
     if (status != LS_EXIT_OK)
         return status;
     status = ls_launch_wait(&launch);
-    if (!options.quiet)
-        sum_up(launch.trace);
+    sum_up(&launch, options.quiet);
     return status;
 }
 

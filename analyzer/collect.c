@@ -131,7 +131,8 @@ static int follow_locked(struct ls_spool *spool, char *why, size_t size) {
     int status = LS_EXIT_OUTPUT;
     if (spool->writable)
         atomic_store(&spool->header->collector_pid, (uint32_t)getpid());
-    ls_watch_init(&watch, (pid_t)spool->start.pid, spool->start.pid_start, spool->start.image);
+    ls_watch_init(&watch, (pid_t)spool->start.pid, spool->start.pid_start, spool->start.image,
+                  spool->start.pid_space);
     if (ingest) {
         if (ls_ingest_open(ingest, spool, why, size) && follow(ingest, &watch, why, size))
             status = LS_EXIT_OK;
@@ -153,7 +154,7 @@ static bool lock_within(struct ls_spool *spool, int wait_ms) {
     return true;
 }
 
-int ls_collect_follow(const char *path) {
+int ls_collect_follow(const char *path, int pid) {
     char why[512];
     struct ls_spool *spool = calloc(1, sizeof *spool);
     if (!spool) {
@@ -164,13 +165,14 @@ int ls_collect_follow(const char *path) {
     if (ls_spool_open(spool, path, why, sizeof why) != LS_SPOOL_OK) {
         ls_complain(path, "%s", why);
     } else {
-        if (lock_within(spool, LOCK_WAIT_MS) && !ls_spool_removed(spool)) {
+        if (pid && (uint32_t)pid != spool->start.pid)
+            ls_complain(path, "is the spool of process %u, not %d", spool->start.pid, pid);
+        else if (lock_within(spool, LOCK_WAIT_MS) && !ls_spool_removed(spool))
             status = follow_locked(spool, why, sizeof why);
-        } else if (ls_spool_removed(spool)) {
+        else if (ls_spool_removed(spool))
             status = LS_EXIT_OK;
-        } else {
+        else
             ls_complain(path, "another collector is reading this spool; nothing to do here");
-        }
         ls_spool_close(spool);
     }
     free(spool);
@@ -204,7 +206,9 @@ static enum ls_collected once_locked(struct ls_spool *spool, const struct ls_wat
     ingest->replaced = watch->replaced;
     if (opened && (ingest->finished || drain(ingest, dead, why, size) >= 0)) {
         if (!dead)
-            result = LS_COLLECTED_LIVE;
+            result = !ls_ingest_name(ingest, why, size) ? LS_COLLECTED_FAILED
+                     : watch->elsewhere                 ? LS_COLLECTED_ELSEWHERE
+                                                        : LS_COLLECTED_LIVE;
         else if (finish(ingest, why, size))
             result = LS_COLLECTED;
     }
@@ -216,14 +220,15 @@ static enum ls_collected once_locked(struct ls_spool *spool, const struct ls_wat
 static enum ls_collected once_open(struct ls_spool *spool, int wait_ms, char *why, size_t size) {
     struct ls_watch watch;
     enum ls_collected result;
-    ls_watch_init(&watch, (pid_t)spool->start.pid, spool->start.pid_start, spool->start.image);
+    ls_watch_init(&watch, (pid_t)spool->start.pid, spool->start.pid_start, spool->start.image,
+                  spool->start.pid_space);
     bool dead = ls_watch_dead(&watch);
     if (lock_within(spool, dead ? wait_ms : 0)) {
         result =
             ls_spool_removed(spool) ? LS_COLLECTED_NOTHING : once_locked(spool, &watch, why, size);
     } else if (!dead) {
         request_drain(spool);
-        result = LS_COLLECTED_LIVE;
+        result = watch.elsewhere ? LS_COLLECTED_ELSEWHERE : LS_COLLECTED_LIVE;
     } else {
         result = ls_spool_removed(spool) ? LS_COLLECTED_NOTHING : LS_COLLECTED_BUSY;
     }

@@ -1,7 +1,9 @@
 /*
  * demangle.h - C++ names as people write them.
  *
- * Any thread; not for signal handlers.
+ * A name of a few hundred bytes can be made to unfold to gigabytes, so names that come from
+ * outside are demangled in the worker (ls_symbolizer_demangle()), where time and memory have
+ * limits. Not for signal handlers.
  */
 #ifndef LAYOUTSPY_DEMANGLE_H
 #define LAYOUTSPY_DEMANGLE_H

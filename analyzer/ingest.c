@@ -146,6 +146,7 @@ void ls_ingest_close(struct ls_ingest *ingest) {
     ls_live_destroy(&ingest->arrays);
     if (ingest->stacks.db)
         ls_stacks_destroy(&ingest->stacks);
+    ls_symbolizer_stop(&ingest->names);
     ls_modules_destroy(&ingest->modules);
     ls_clock_destroy(&ingest->clock);
     ls_db_close(&ingest->db);

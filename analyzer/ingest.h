@@ -27,6 +27,7 @@ struct ls_ingest {
     struct ls_live memory, arrays;
     struct ls_modules modules;
     struct ls_stacks stacks;
+    struct ls_symbolizer names; /* of kernels: a worker apart from that of the stacks */
     struct ls_progress progress[LS_CHUNK_MAX];
     int64_t next_call;
     int64_t end_ns;        /* of the last record */
@@ -52,6 +53,9 @@ int64_t ls_ingest_drain(struct ls_ingest *ingest, bool all, char *why, size_t si
 
 /* Name a few stacks, without waiting. */
 bool ls_ingest_idle(struct ls_ingest *ingest, char *why, size_t size);
+
+/* Name what stacks there are, within about a second: the target runs on, a reader is waiting. */
+bool ls_ingest_name(struct ls_ingest *ingest, char *why, size_t size);
 
 /* After the last drain: names, indexes, how it ended; one file. False: as above. */
 bool ls_ingest_finish(struct ls_ingest *ingest, char *why, size_t size);

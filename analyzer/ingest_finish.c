@@ -59,7 +59,7 @@ void ls_ingest_put_end(struct ls_ingest *ingest) {
     ls_db_put(&ingest->db, LS_PUT_META, "ss", "ended",
               ingest->replaced ? "exec"
               : exited         ? "exit"
-                               : "killed");
+                               : "unknown");
     if (!ingest->replaced && !exited)
         ls_db_put(&ingest->db, LS_PUT_COVERAGE, "sss", "end", "partial",
                   "the program ended without its exit handlers (a signal, abort or _exit): every "
@@ -77,23 +77,33 @@ static void name_stacks(struct ls_ingest *ingest) {
     ls_stacks_settle(&ingest->stacks);
     while (left > 0 && ls_stacks_symbolize(&ingest->stacks, (int)left))
         left = end - now_ms();
-    ls_stacks_give_up(&ingest->stacks);
+}
+
+static bool commit(struct ls_ingest *ingest, char *why, size_t size) {
+    if (ls_db_commit(&ingest->db))
+        return true;
+    snprintf(why, size, "cannot be written: %s; the recording is kept in %s",
+             ls_db_error(&ingest->db), ingest->spool->path);
+    return false;
+}
+
+bool ls_ingest_name(struct ls_ingest *ingest, char *why, size_t size) {
+    name_stacks(ingest);
+    return commit(ingest, why, size);
 }
 
 bool ls_ingest_finish(struct ls_ingest *ingest, char *why, size_t size) {
     struct ls_trace_db *db = &ingest->db;
     if (!ingest->finished) {
         name_stacks(ingest);
+        ls_stacks_give_up(&ingest->stacks);
         ls_ingest_end_reused(ingest);
         ls_ingest_store_born(ingest);
         ls_ingest_put_end(ingest);
         ls_db_exec(db, indexes); /* in the transaction that says that it ended */
     }
-    if (!ls_db_commit(db)) {
-        snprintf(why, size, "cannot be written: %s; the recording is kept in %s", ls_db_error(db),
-                 ingest->spool->path);
+    if (!commit(ingest, why, size))
         return false;
-    }
     ls_db_settle(db);
     return true;
 }

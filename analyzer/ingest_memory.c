@@ -69,6 +69,16 @@ static bool passed_on(struct ls_live *live, const struct ls_timed_call *call, ui
            life->start_ns >= call->start_ns;
 }
 
+/* Put the end into the row where there is one; else the row comes with it. */
+static void end_life(struct ls_ingest *ingest, struct ls_life *life) {
+    life->ended = true;
+    if (!life->stored)
+        return;
+    ls_db_put(&ingest->db, LS_PUT_ALLOCATION_END, "izzzii", life->end_ns, (int64_t)life->free_api,
+              (int64_t)life->free_stack, life->end_call, (int64_t)life->end_reason, life->id);
+    free(life);
+}
+
 void ls_ingest_alloc(struct ls_ingest *ingest, const struct ls_timed_call *call) {
     const struct ls_rec_call *record = call->record;
     const struct ls_roles *roles = &ls_roles[record->head.api];
@@ -102,17 +112,14 @@ void ls_ingest_alloc(struct ls_ingest *ingest, const struct ls_timed_call *call)
         ingest->out_of_memory = true;
     } else if (!ls_live_add(live, life)) {
         ingest->out_of_memory = true; /* `born` has it: its row is put all the same */
+    } else {
+        struct ls_life *unseen = ls_live_uncrowd(live, address);
+        if (unseen) {
+            unseen->end_ns = call->start_ns;
+            unseen->end_reason = LS_END_REUSED;
+            end_life(ingest, unseen);
+        }
     }
-}
-
-/* Put the end into the row where there is one; else the row comes with it. */
-static void end_life(struct ls_ingest *ingest, struct ls_life *life) {
-    life->ended = true;
-    if (!life->stored)
-        return;
-    ls_db_put(&ingest->db, LS_PUT_ALLOCATION_END, "izzzii", life->end_ns, (int64_t)life->free_api,
-              (int64_t)life->free_stack, life->end_call, (int64_t)life->end_reason, life->id);
-    free(life);
 }
 
 static void end_by_call(struct ls_ingest *ingest, struct ls_life *life,
@@ -188,7 +195,7 @@ static void load_life(sqlite3_stmt *stmt, void *context) {
     life->address = (uint64_t)sqlite3_column_int64(stmt, 4);
     life->size = (uint64_t)sqlite3_column_int64(stmt, 5);
     life->thread = (uint32_t)sqlite3_column_int64(stmt, 6);
-    life->born_ns = life->start_ns + sqlite3_column_int64(stmt, 7);
+    life->born_ns = sqlite3_column_int64(stmt, 7);
     life->element = element_bytes((uint64_t)sqlite3_column_int64(stmt, 8));
     life->stored = true;
     struct ls_live *live = life->kind == LS_MEMORY_ARRAY ? &ingest->arrays : &ingest->memory;
@@ -210,11 +217,12 @@ void ls_ingest_load_live(struct ls_ingest *ingest) {
     for (int api = 1; api < LS_API_COUNT && format < 0; api++)
         if (ls_api_info[api].cls == LS_CLASS_ARRAY_ALLOC)
             format = ls_roles[api].format;
-    snprintf(sql, sizeof sql,
-             "SELECT a.id,a.start_ns,a.kind,a.device,a.address,a.size,c.thread,c.duration_ns,c.f%d "
-             "FROM allocation AS a JOIN call AS c ON c.id=a.start_call "
-             "WHERE a.end_ns IS NULL ORDER BY a.id",
-             format < 0 ? 0 : format);
+    snprintf(
+        sql, sizeof sql,
+        "SELECT a.id,a.start_ns,a.kind,a.device,a.address,a.size,c.thread,c.start_ns+c.duration_ns,c.f%d "
+        "FROM allocation AS a JOIN call AS c ON c.id=a.start_call "
+        "WHERE a.end_ns IS NULL ORDER BY a.id",
+        format < 0 ? 0 : format);
     ls_db_each(&ingest->db, sql, load_life, ingest);
 }
 

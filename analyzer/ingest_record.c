@@ -6,10 +6,11 @@
 #include <string.h>
 
 #include "classify.h"
-#include "demangle.h"
 #include "ingest_internal.h"
 #include "record_check.h"
 #include "roles.h"
+
+#define DEMANGLE_MS 500
 
 const char *const ls_lost_name[LS_LOST_COUNT] = {
 #define LOST(ID, name, what) [LS_LOST_##ID] = name,
@@ -71,7 +72,7 @@ static void ingest_call(struct ls_ingest *ingest, const struct ls_rec_call *reco
 }
 
 static void ingest_kernel(struct ls_ingest *ingest, const struct ls_rec_kernel *record) {
-    char *demangled = ls_demangle(record->name);
+    char *demangled = ls_symbolizer_demangle(&ingest->names, record->name, DEMANGLE_MS);
     ls_db_put(&ingest->db, LS_PUT_KERNEL, "iss", (int64_t)record->id, record->name, demangled);
     free(demangled);
 }

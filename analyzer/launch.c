@@ -254,6 +254,7 @@ int ls_launch_wait(struct ls_launch *launch) {
         if (pid < 0 && errno != EINTR)
             return 126;
     }
+    launch->status = status;
     command_pid = 0;
     while (init && waitpid(-1, NULL, WNOHANG) > 0) {
     }

@@ -19,6 +19,7 @@ struct ls_launch {
     char library[PATH_MAX];  /* what ls_launch_find_library() found */
     char trace[LS_PATH_MAX]; /* absolute path of the trace, once started */
     pid_t pid;
+    int status; /* of waitpid(), once it has ended */
 };
 
 /* Find liblayoutspy.so beside this program. Returns LS_EXIT_OK, or prints one line. */

@@ -137,6 +137,33 @@ static void drop_node(struct ls_live *live, uint64_t address) {
     live->root = join(left, right);
 }
 
+/* Take `*link` out of its node. */
+static struct ls_life *take(struct ls_live *live, struct ls_live_node *node,
+                            struct ls_life **link) {
+    struct ls_life *life = *link;
+    *link = life->older;
+    life->older = NULL;
+    live->count--;
+    if (!node->newest) {
+        drop_node(live, life->address);
+    } else {
+        renew(node);
+        renew_path(live->root, life->address);
+    }
+    return life;
+}
+
+struct ls_life *ls_live_uncrowd(struct ls_live *live, uint64_t address) {
+    struct ls_live_node *node = at_address(live, address);
+    struct ls_life **link = node ? &node->newest : NULL;
+    int count = 1;
+    if (!node)
+        return NULL;
+    for (; (*link)->older; count++)
+        link = &(*link)->older;
+    return count > LS_LIVE_CROWD ? take(live, node, link) : NULL;
+}
+
 struct ls_life *ls_live_end(struct ls_live *live, uint64_t address, int64_t start_ns,
                             bool registered) {
     struct ls_live_node *node = at_address(live, address);
@@ -146,19 +173,7 @@ struct ls_life *ls_live_end(struct ls_live *live, uint64_t address, int64_t star
     while (*link &&
            ((*link)->born_ns > start_ns || ((*link)->kind == LS_MEMORY_REGISTERED) != registered))
         link = &(*link)->older;
-    struct ls_life *life = *link;
-    if (!life)
-        return NULL;
-    *link = life->older;
-    life->older = NULL;
-    live->count--;
-    if (!node->newest) {
-        drop_node(live, address);
-    } else {
-        renew(node);
-        renew_path(live->root, address);
-    }
-    return life;
+    return *link ? take(live, node, link) : NULL;
 }
 
 static struct ls_live_node *sweep(struct ls_live *live, struct ls_live_node *node,

@@ -60,6 +60,13 @@ bool ls_live_add(struct ls_live *live, struct ls_life *life);
 struct ls_life *ls_live_find(const struct ls_live *live, uint64_t address);
 
 /*
+ * More lifetimes at one address than threads can hold in flight: the oldest has ended unseen (its
+ * free passed beside the table). Takes it out for the caller to end, or NULL: no crowd there.
+ */
+#define LS_LIVE_CROWD 16
+struct ls_life *ls_live_uncrowd(struct ls_live *live, uint64_t address);
+
+/*
  * End the lifetime at exactly `address` that a free which started at `start_ns` ends, and take it
  * out: the newest that was complete by then, because a pointer is freed by whoever has it. An
  * older one at the address is waiting for its own free, which is still to come in the merge.

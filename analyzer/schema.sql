@@ -10,7 +10,9 @@ PRAGMA application_id = 0x4c537079; -- "LSpy": what `file` and readers tell a tr
 PRAGMA user_version = 1; -- the schema's version: readers refuse a newer one
 
 -- Key and value about the recording. Keys: schema, layoutspy_version, start_real_ns, end_ns (of
--- the last record), ended (exit | killed | exec: the process runs another program), clock (tsc | monotonic), clock_error_ns,
+-- the last record), ended (exit | killed: by a
+-- signal, as `run` saw it | exec: the process runs another program | unknown: without its exit
+-- handlers), exit_status, signal, clock (tsc | monotonic), clock_error_ns,
 -- pid, exe, cmdline, cwd, host, boot_id, spool, and others that the target wrote.
 CREATE TABLE meta(key TEXT PRIMARY KEY, value TEXT) WITHOUT ROWID;
 

@@ -1,9 +1,10 @@
 /*
  * symbolizer.c - the worker process and the wire to it. See symbolizer.h.
  *
- * Question: struct question, the path, the offsets. Answer: its size, then for each offset a count
- * and as many struct wire_symbol with their two strings (length, bytes; no length: not known).
- * The worker's answer is checked like any other input: its memory may be spoilt.
+ * Question: struct question, the path, the offsets; or a name in place of the path. Answer: its
+ * size, then for each offset a count and as many struct wire_symbol with their two strings (length,
+ * bytes; no length: not known). The worker's answer is checked like any other input: its memory may
+ * be spoilt.
  */
 #include "symbolizer.h"
 
@@ -20,18 +21,21 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "demangle.h"
 #include "layoutspy/format.h"
 
 #define ANSWER_MAX (16u << 20)
 #define TEXT_MAX 8192 /* bytes of a name that are kept */
 #define FILES_OPEN 256
+#define MEMORY_MAX (4ull << 30) /* bytes that a worker may fill */
+#define DEATHS_MAX 3            /* then names stay as they are: the spool is out to do harm */
 
 struct question {
     uint32_t path_size; /* with its NUL */
     uint32_t build_id_size;
     uint8_t build_id[32];
     uint32_t count;
-    uint32_t pad;
+    uint32_t demangle; /* the path is a name, to be answered as the function of one symbol */
 };
 
 struct wire_symbol {
@@ -150,6 +154,16 @@ static void answer_one(struct worker *worker, struct ls_symbols *symbols, uint64
     }
 }
 
+static void answer_name(struct worker *worker, const char *name) {
+    uint32_t count = 1;
+    char *text = ls_demangle(name);
+    struct wire_symbol wire = {.function_size = text_size(text)};
+    put(worker, &count, sizeof count);
+    put(worker, &wire, sizeof wire);
+    put(worker, text, wire.function_size);
+    free(text);
+}
+
 static bool serve_one(struct worker *worker) {
     struct question question;
     char path[LS_RECORD_LARGEST];
@@ -159,12 +173,16 @@ static bool serve_one(struct worker *worker) {
         !receive_all(worker->fd, path, question.path_size) ||
         !receive_all(worker->fd, offset, question.count * sizeof offset[0]))
         return false;
-    struct ls_symbols *symbols = file_symbols(worker, &question, path);
     uint32_t size = 0;
     worker->size = 0;
     put(worker, &size, sizeof size);
-    for (uint32_t i = 0; i < question.count; i++)
-        answer_one(worker, symbols, offset[i]);
+    if (question.demangle) {
+        answer_name(worker, path);
+    } else {
+        struct ls_symbols *symbols = file_symbols(worker, &question, path);
+        for (uint32_t i = 0; i < question.count; i++)
+            answer_one(worker, symbols, offset[i]);
+    }
     size = (uint32_t)(worker->size - sizeof size);
     memcpy(worker->out, &size, sizeof size);
     return send_all(worker->fd, worker->out, worker->size);
@@ -175,6 +193,9 @@ static void __attribute__((noreturn)) run_worker(int fd, pid_t parent) {
     if (getppid() != parent)
         _exit(0);
     setrlimit(RLIMIT_CORE, &(struct rlimit){0, 0});
+#ifndef __SANITIZE_ADDRESS__ /* whose shadow counts as memory */
+    setrlimit(RLIMIT_DATA, &(struct rlimit){MEMORY_MAX, MEMORY_MAX});
+#endif
     for (int sig = 1; sig < NSIG; sig++)
         signal(sig, SIG_DFL);
     signal(SIGINT, SIG_IGN); /* the terminal's; the parent decides */
@@ -219,21 +240,26 @@ void ls_symbolizer_stop(struct ls_symbolizer *symbolizer) {
     memset(symbolizer, 0, sizeof *symbolizer);
 }
 
-bool ls_symbolizer_ask(struct ls_symbolizer *symbolizer, const char *path, const uint8_t *build_id,
-                       uint32_t build_id_size, const uint64_t *offset, uint32_t count) {
-    struct question question = {
-        .path_size = (uint32_t)strlen(path) + 1, .build_id_size = build_id_size, .count = count};
+static bool send_question(struct ls_symbolizer *symbolizer, struct question *question,
+                          const char *path, const uint64_t *offset) {
     if (!symbolizer->pid && !start(symbolizer))
         return false;
-    memcpy(question.build_id, build_id, sizeof question.build_id);
+    question->path_size = (uint32_t)strlen(path) + 1;
     symbolizer->size = 0;
-    symbolizer->asked = count;
-    if (send_all(symbolizer->fd, &question, sizeof question) &&
-        send_all(symbolizer->fd, path, question.path_size) &&
-        send_all(symbolizer->fd, offset, count * sizeof offset[0]))
+    symbolizer->asked = question->count;
+    if (send_all(symbolizer->fd, question, sizeof *question) &&
+        send_all(symbolizer->fd, path, question->path_size) &&
+        send_all(symbolizer->fd, offset, question->count * sizeof offset[0]))
         return true;
     ls_symbolizer_stop(symbolizer);
     return false;
+}
+
+bool ls_symbolizer_ask(struct ls_symbolizer *symbolizer, const char *path, const uint8_t *build_id,
+                       uint32_t build_id_size, const uint64_t *offset, uint32_t count) {
+    struct question question = {.build_id_size = build_id_size, .count = count};
+    memcpy(question.build_id, build_id, sizeof question.build_id);
+    return send_question(symbolizer, &question, path, offset);
 }
 
 /* Read what is there. False: the worker is gone. */
@@ -323,4 +349,24 @@ enum ls_symbolizer_state ls_symbolizer_poll(struct ls_symbolizer *symbolizer, in
         return LS_SYMBOLIZER_DONE;
     ls_symbolizer_stop(symbolizer);
     return LS_SYMBOLIZER_FAILED;
+}
+
+static void keep_text(void *context, uint32_t index, const struct ls_symbol *symbol, int count) {
+    (void)index;
+    if (count > 0 && symbol->function)
+        *(char **)context = strdup(symbol->function);
+}
+
+char *ls_symbolizer_demangle(struct ls_symbolizer *symbolizer, const char *name, int timeout_ms) {
+    struct question question = {.count = 1, .demangle = 1};
+    uint64_t unused = 0;
+    char *text = NULL;
+    uint32_t deaths = symbolizer->deaths;
+    if (strncmp(name, "_Z", 2) == 0 && deaths < DEATHS_MAX &&
+        send_question(symbolizer, &question, name, &unused) &&
+        ls_symbolizer_poll(symbolizer, timeout_ms, keep_text, &text) != LS_SYMBOLIZER_DONE) {
+        ls_symbolizer_stop(symbolizer);
+        symbolizer->deaths = deaths + 1;
+    }
+    return text ? text : strdup(name);
 }

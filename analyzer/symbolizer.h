@@ -1,5 +1,5 @@
 /*
- * symbolizer.h - symbolize.h in a process of its own, asked without waiting.
+ * symbolizer.h - symbolize.h and demangle.h in a process of its own, asked without waiting.
  *
  * A corrupt file may make the worker crash or hang; the collector then drops that file's names
  * and starts another worker. One question at a time. The worker is forked from this process at
@@ -21,7 +21,8 @@
 struct ls_symbolizer {
     pid_t pid; /* 0: no worker */
     int fd;
-    uint32_t asked; /* addresses in the open question, 0: none */
+    uint32_t asked;  /* addresses in the open question, 0: none */
+    uint32_t deaths; /* of workers that were asked to demangle */
     uint8_t *answer;
     size_t size, room;
 };
@@ -43,6 +44,12 @@ bool ls_symbolizer_ask(struct ls_symbolizer *symbolizer, const char *path, const
 /* Wait up to `timeout_ms` for the answer. */
 enum ls_symbolizer_state ls_symbolizer_poll(struct ls_symbolizer *symbolizer, int timeout_ms,
                                             ls_symbolizer_fn each, void *context);
+
+/*
+ * `name` demangled by the worker, or a copy of it where that takes longer than `timeout_ms`; to be
+ * freed. Not while a question is open.
+ */
+char *ls_symbolizer_demangle(struct ls_symbolizer *symbolizer, const char *name, int timeout_ms);
 
 /* End the worker, also in the middle of a question. */
 void ls_symbolizer_stop(struct ls_symbolizer *symbolizer);

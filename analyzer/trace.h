@@ -24,6 +24,7 @@ enum ls_exit {
 struct ls_trace {
     sqlite3 *db;
     const char *path; /* as given; not owned */
+    bool partial;     /* some of the recording could not be taken in; that was said on stderr */
     bool writable;    /* findings can be stored; else `finding` and `skipped` are TEMP tables */
 };
 

@@ -36,6 +36,10 @@ static void take_spool(const char *path, bool *said) {
     case LS_COLLECTED_LIVE:
         ls_complain(path, "the program is still running; this is what it has done so far");
         break;
+    case LS_COLLECTED_ELSEWHERE:
+        ls_complain(path, "was recorded in another container, and may be still; this is what is "
+                          "there so far");
+        break;
     case LS_COLLECTED:
     case LS_COLLECTED_NOTHING:
         break;
@@ -154,6 +158,7 @@ int ls_trace_open(struct ls_trace *trace, const char *path) {
     bool said;
     *trace = (struct ls_trace){.path = path};
     take_spool(path, &said);
+    trace->partial = said;
     const char *fault = file_fault(path);
     if (!fault && open_database(trace, why, sizeof why))
         return LS_EXIT_OK;

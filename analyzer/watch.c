@@ -7,6 +7,7 @@
 #include <poll.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -55,16 +56,21 @@ static int64_t now_ms(void) {
     return (int64_t)ts.tv_sec * 1000 + ts.tv_nsec / 1000000;
 }
 
-void ls_watch_init(struct ls_watch *watch, pid_t pid, uint64_t start, uint64_t image) {
+void ls_watch_init(struct ls_watch *watch, pid_t pid, uint64_t start, uint64_t image,
+                   uint64_t space) {
+    struct stat own;
     *watch = (struct ls_watch){.pid = pid, .start = start, .image = image, .pidfd = -1};
+    watch->elsewhere = space && stat("/proc/self/ns/pid", &own) == 0 && own.st_ino != space;
+    if (watch->elsewhere)
+        return;
     watch->pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
     look(watch); /* after the pidfd: it is this very process that it holds */
     watch->looked_ms = now_ms();
 }
 
 bool ls_watch_dead(struct ls_watch *watch) {
-    if (watch->dead)
-        return true;
+    if (watch->dead || watch->elsewhere)
+        return watch->dead;
     if (watch->pidfd >= 0) {
         watch->dead = poll(&(struct pollfd){.fd = watch->pidfd, .events = POLLIN}, 1, 0) > 0;
         if (watch->dead || now_ms() - watch->looked_ms < LOOK_MS)

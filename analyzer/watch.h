@@ -18,11 +18,15 @@ struct ls_watch {
     uint64_t image;    /* field 28, 0: not known */
     int pidfd;         /* -1: there are none */
     int64_t looked_ms; /* at /proc */
+    bool elsewhere;    /* in a pid namespace that is not ours: /proc says nothing about it */
     bool dead;
     bool replaced; /* dead by an exec */
 };
 
-void ls_watch_init(struct ls_watch *watch, pid_t pid, uint64_t start, uint64_t image);
+/* `space`: inode of its pid namespace, 0 unknown. One that runs elsewhere is never taken for dead.
+ */
+void ls_watch_init(struct ls_watch *watch, pid_t pid, uint64_t start, uint64_t image,
+                   uint64_t space);
 bool ls_watch_dead(struct ls_watch *watch);
 void ls_watch_destroy(struct ls_watch *watch);
 

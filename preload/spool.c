@@ -128,6 +128,8 @@ static void fill_header(struct ls_spool_header *header, const struct ls_session 
     header->flags = ls_clock_tsc ? LS_SPOOL_TSC : 0;
     header->pid_start = stat_field(22);
     header->image = stat_field(28);
+    struct stat space;
+    header->pid_space = stat("/proc/self/ns/pid", &space) == 0 ? space.st_ino : 0;
     read_boot_id(header->boot_id);
     header->cap = session->env.spool_max;
     atomic_store(&header->end, LS_SPOOL_HEADER_SIZE);

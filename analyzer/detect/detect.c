@@ -110,9 +110,8 @@ static void gather(struct ls_detect *d) {
     d->capacity_known = d->capacity > 0;
     if (!d->capacity_known)
         d->capacity = LS_CAPACITY_UNKNOWN;
-    d->killed =
-        ls_query_int(db, 0, "SELECT COUNT(*) FROM meta WHERE key = 'ended' AND value = 'killed'") >
-        0;
+    d->abrupt = ls_query_int(
+                    db, 0, "SELECT COUNT(*) FROM meta WHERE key = 'ended' AND value <> 'exit'") > 0;
     d->pytorch =
         ls_query_int(db, 0, "SELECT COUNT(*) FROM module WHERE path LIKE '%/libc10_cuda.so%'") > 0;
     d->lost = ls_query_int(db, 0, "SELECT SUM(count) FROM lost");

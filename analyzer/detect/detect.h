@@ -40,7 +40,7 @@ struct ls_detect {
     int64_t run_ns;   /* length of the recording, at least 1 */
     int64_t capacity; /* bytes of the largest device, or LS_CAPACITY_UNKNOWN */
     bool capacity_known;
-    bool killed;  /* it ended without its exit handlers: a signal, abort, _exit */
+    bool abrupt;  /* it ended without its exit handlers: a signal, abort, _exit */
     bool pytorch; /* its libraries were loaded */
     int64_t lost; /* events that are missing from the trace */
     /* detect.c's own */

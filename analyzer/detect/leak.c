@@ -208,7 +208,7 @@ static void describe_growth(const struct ls_detect *d, const struct group *g,
                             struct ls_finding *f) {
     struct ls_human bytes, count, first, last, rate;
     int64_t span = g->last_ns - g->first_ns;
-    f->severity = d->killed ? LS_WARNING : LS_PROBLEM;
+    f->severity = d->abrupt ? LS_WARNING : LS_PROBLEM;
     f->title = ls_format("%s memory grows: %s allocations by %s, %s, were never freed",
                          ls_memory_kind_name(g->kind), ls_human_count(&count, g->held), g->api,
                          ls_human_bytes(&bytes, g->bytes));
@@ -271,7 +271,7 @@ static void add_leak(struct ls_detect *d, const struct group *g, bool frees_othe
     json_object_update(f->evidence, evidence);
     json_decref(evidence);
     /* A free may be among the events that are missing; a killed program may have freed it yet. */
-    if (d->lost || d->killed)
+    if (d->lost || d->abrupt)
         json_object_set_new(f->evidence, "confidence", json_string("estimated"));
     f->site = ls_format("%s", g->site);
     f->count = g->held;
@@ -320,7 +320,7 @@ static void report_groups(struct ls_detect *d, const struct ls_detector *self, s
         struct group *g = &all->at[i];
         if (g->owner.rule != LS_OWNER_USER) {
             add_owned(d, g);
-        } else if (d->killed && !grows(g)) {
+        } else if (d->abrupt && !grows(g)) {
             live += g->held;
             live_bytes += g->bytes;
         } else if (g->reset < g->held || grows(g) || g->freed) {

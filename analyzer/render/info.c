@@ -43,8 +43,12 @@ static const char *ending(const char *ended) {
     if (ended && strcmp(ended, "exit") == 0)
         return "until the program ended";
     if (ended && strcmp(ended, "killed") == 0)
+        return "until a signal ended the program";
+    if (ended && strcmp(ended, "exec") == 0)
+        return "until the process went on to run another program";
+    if (ended && strcmp(ended, "unknown") == 0)
         return "until the program was killed, aborted or left by _exit";
-    return "how the program ended is unknown";
+    return "the recording has no end yet";
 }
 
 static void put_times(sqlite3 *db, FILE *out) {

@@ -70,6 +70,7 @@ struct ls_spool_header {
     uint32_t flags;         /* enum ls_spool_flag */
     uint64_t pid_start;     /* /proc/PID/stat field 22, tells a reused pid apart */
     uint64_t image;         /* field 28 (stack address): another one after an exec, 0 unknown */
+    uint64_t pid_space;     /* inode of /proc/self/ns/pid: where `pid` means anything; 0 unknown */
     char boot_id[40];       /* ticks of another boot cannot be mapped by taking a new pair */
     uint64_t cap;           /* bytes the file may grow to */
     _Atomic uint64_t end;   /* bytes handed out so far, header included */
@@ -110,7 +111,7 @@ struct ls_chunk {
     uint32_t tid;                /* kernel thread id of the owner */
     uint32_t thread;             /* number of the owner within the recording, from 1 */
     uint32_t sequence;           /* which chunk of that thread, from 0 */
-    _Atomic uint64_t committed;  /* bytes from the chunk's start, this header included */
+    _Atomic uint64_t committed;  /* bytes from its start, this header included; times 8 */
     uint64_t checksum;           /* XXH3_64bits over [64, committed), once SEALED */
     uint64_t pad[3];
 };

@@ -1,10 +1,27 @@
 /*
  * everycall.c - every row of the table, with and without success: first each row with nothing but
  * zeros and NULLs (made from the table, so none can be left out), then each row as it is meant,
- * and the refusals that need more than zeros. Wants two devices.
+ * and the refusals that need more than zeros. Wants two devices. With the argument "go-on" no
+ * failure ends it: for a device that refuses everything.
  */
+#include <sys/mman.h>
+
 #include "cuda_app.h"
 #include "layoutspy/api.h"
+
+static int go_on;
+
+/* As in cuda_app.h, but for go_on. */
+#undef CHECK
+#undef EXPECT
+#define EXPECT(condition)                                                                          \
+    do {                                                                                           \
+        if (!(condition) && !go_on) {                                                              \
+            fprintf(stderr, "%s:%d: not so: %s\n", __FILE__, __LINE__, #condition);                \
+            exit(1);                                                                               \
+        }                                                                                          \
+    } while (0)
+#define CHECK(call) EXPECT((int)(call) == 0)
 
 enum { N = 4096, W = 64, H = 8, D = 4 };
 
@@ -69,6 +86,16 @@ static void all_rows_with_zeros(void) {
     (void)cudaGetLastError();
 }
 
+/* Pageable memory at an address that was pinned until now. */
+static void copy_from_where_pinned_memory_was(void *freed) {
+    int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE;
+    void *p = freed ? mmap(freed, 4096, PROT_READ | PROT_WRITE, flags, -1, 0) : MAP_FAILED;
+    if (p == MAP_FAILED)
+        return;
+    CHECK(cudaMemcpy(device, p, 300, cudaMemcpyDefault));
+    munmap(p, 4096);
+}
+
 static void memory(void) {
     void *p = NULL, *q = NULL;
     size_t pitch = 0, free_bytes = 0, total = 0;
@@ -87,6 +114,7 @@ static void memory(void) {
     CHECK(cudaFreeAsync_ptsz(q, stream));
     CHECK(cudaHostAlloc(&p, 5000, 0));
     CHECK(cudaFreeHost(p));
+    copy_from_where_pinned_memory_was(p);
     CHECK(cudaHostRegister(pageable, sizeof pageable, 0));
     CHECK(cudaMemcpy(device, pageable + 100, 500, cudaMemcpyDefault)); /* inside a pinned range */
     CHECK(cudaHostUnregister(pageable));
@@ -328,12 +356,16 @@ static void launches(void) {
 static void graphs(void) {
     cudaGraph_t graph = NULL, own = NULL;
     cudaGraphExec_t exec = NULL;
+    /* Never seen before the capture: nothing may be asked about it then. */
+    unsigned char *fresh = (unsigned char *)mmap(NULL, 8 << 20, PROT_READ | PROT_WRITE,
+                                                 MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     void *p = NULL;
 
     for (int twin = 0; twin < 2; twin++) {
         CHECK(twin ? cudaStreamBeginCapture_ptsz(stream, cudaStreamCaptureModeGlobal)
                    : cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal));
         CHECK(cudaMemcpyAsync(device, pinned, 256, cudaMemcpyHostToDevice, stream));
+        CHECK(cudaMemcpyAsync(device, fresh + 100, 100, cudaMemcpyDefault, stream));
         CHECK(cudaMemsetAsync(other, 0, 64, stream));
         CHECK(cudaLaunchKernel(FUNCTION(kernel_old), dim(1, 1, 1), dim(1, 1, 1), (void *[]){&p}, 0,
                                stream));
@@ -358,9 +390,10 @@ static void graphs(void) {
     REFUSED(cudaGraphLaunch(NULL, stream));
 }
 
-int main(void) {
+int main(int argc, char **argv) {
     void *left = NULL;
 
+    go_on = argc > 1 && strcmp(argv[1], "go-on") == 0;
     all_rows_with_zeros();
     CHECK(cudaSetDevice(1));
     CHECK(cudaMalloc(&far, N));

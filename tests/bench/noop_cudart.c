@@ -10,8 +10,7 @@ EXPORT int cudaEventRecord(void *event, void *stream) {
     return event == stream; /* not a constant, or the compiler could fold callers */
 }
 
-EXPORT int cudaMalloc(void **pointer, size_t size);
-EXPORT int cudaMalloc(void **pointer, size_t size) {
-    *pointer = (void *)(size_t)0x7e0000000000;
-    return size == 0;
+EXPORT int cudaStreamSynchronize(void *stream);
+EXPORT int cudaStreamSynchronize(void *stream) {
+    return stream != NULL;
 }

@@ -1,13 +1,18 @@
 """A spool that its collector never took in: ingested by the next command, whatever its state. What
 is damaged is counted; what is kept is true."""
 
+import os
 import random
 import shutil
 import struct
+import subprocess
+import tempfile
+import time
+from pathlib import Path
 
 import pytest
 
-from harness import app
+from harness import COMMAND, app, fault, wait_until
 from table import TABLE
 from truth import Trace, call_differences, compare, parse_log
 
@@ -43,7 +48,7 @@ def recorded(tmp_path_factory):
     """A spool of several chunks, its log; each test takes a copy."""
     from harness import Harness
     harness = Harness(tmp_path_factory.mktemp("spool"))
-    outcome = harness.run([app("small_copies")], harness.environment(**NO_COLLECTOR))
+    outcome = harness.run([fault("errnos")], harness.environment(**NO_COLLECTOR))
     assert outcome.status == 0
     assert (harness.folder / "trace.db.spool").exists()
     return harness
@@ -60,17 +65,24 @@ def spool(harness):
     return Spool(harness.folder / "trace.db.spool")
 
 
-def kept_is_true(harness):
+def kept_is_true(harness, allow_wrong=0):
     """What is in the trace is a part of the truth, in its order. Returns (recorded, lost)."""
     process, = [p for p in parse_log(harness.log) if p.calls]
     trace = Trace(harness.out)
     names = dict(map(tuple, trace.rows("SELECT id, name FROM api")))
     truth = iter(process.calls)
     recorded = trace.rows("SELECT * FROM call ORDER BY id")
+    wrong = 0
     for row in recorded:
         name = names[row["api"]]
-        if not any(call.name == name and not call_differences(TABLE[name], call, row, {}) for call in truth):
-            pytest.fail(f"call {row['id']} {name} {[row[f'f{i}'] for i in range(4)]} is no call of the log, or twice")
+        position = truth.__length_hint__()
+        for call in truth:
+            if call.name == name and not call_differences(TABLE[name], call, row, {}):
+                break
+        else:
+            wrong += 1
+            truth = iter(process.calls[len(process.calls) - position:])
+    assert wrong <= allow_wrong, f"{wrong} calls are no calls of the log, or are there twice"
     lost = trace.lost()
     assert trace.one("PRAGMA integrity_check") == "ok"
     trace.close()
@@ -147,7 +159,11 @@ def test_truncated_in_its_header(copy, size):
 
 @pytest.mark.parametrize("flip", range(12))
 def test_flipped_in_a_sealed_chunk(copy, flip):
-    """One bit anywhere in the records of a sealed chunk: noticed, counted, the rest kept."""
+    """One bit anywhere in the records of a sealed chunk: noticed and said, the rest kept.
+
+    A checksum tells that a chunk is damaged, not where: either its records are left out and counted,
+    or they are kept with a warning, and then at most the one that was hit is not true.
+    """
     s = spool(copy)
     chance = random.Random(1000 + flip)
     sealed = [c for c in s.chunks() if c[3]]
@@ -157,8 +173,12 @@ def test_flipped_in_a_sealed_chunk(copy, flip):
     s.save()
     outcome = copy.layoutspy("info", copy.out)
     assert outcome.status == 0, repr(outcome)
-    calls, lost = kept_is_true(copy)
-    assert lost.get("damaged", 0) > 0, lost
+    trace = Trace(copy.out)
+    said = trace.one("SELECT COUNT(*) FROM coverage WHERE layer = 'spool' AND state = 'partial'")
+    calls, lost = kept_is_true(copy, allow_wrong=1 if said else 0)
+    assert said or lost.get("damaged", 0) > 0, lost
+    sealed_calls = sum(c[2] for c in sealed) // 120
+    assert calls > 0 and (lost or calls > sealed_calls)
 
 
 @pytest.mark.parametrize("flip", range(12))
@@ -194,3 +214,72 @@ def test_other_table(copy):
     outcome = copy.layoutspy("info", copy.out)
     assert outcome.status == 3 and len(outcome.err.splitlines()) == 1
     assert (copy.folder / "trace.db.spool").exists()
+
+
+# ---- several at once --------------------------------------------------------------------------
+
+
+def test_four_commands_take_it_in_at_the_same_time(copy):
+    commands = [subprocess.Popen([str(COMMAND), "info", str(copy.out)], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+                for _ in range(4)]
+    for command in commands:
+        out, err = command.communicate(timeout=60)
+        assert (command.returncode, err) == (0, b""), (out, err)
+    assert copy.leftovers() == []
+    copy.assert_true()
+
+
+def test_reading_a_recording_that_goes_on(harness):
+    """A reader waits a while for the collector, then reads what is there; the recording is whole."""
+    process = harness.start([fault("burst"), "2", "1.5"])
+    assert wait_until(lambda: harness.out.exists() and harness.out.stat().st_size > 0)
+    begin = time.monotonic()
+    outcome = harness.layoutspy("info", harness.out)
+    assert time.monotonic() - begin < 8
+    assert outcome.status in (0, 3) and len(outcome.err.splitlines()) <= 1, repr(outcome)
+    assert process.communicate(timeout=30) == (b"done\n", b"")
+    harness.settle()
+    harness.assert_true()
+
+
+def test_reading_gives_up_waiting_for_a_long_recording(harness):
+    process = harness.start([fault("burst"), "1", "30"], log=False)
+    try:
+        assert wait_until(lambda: harness.out.exists() and harness.out.stat().st_size > 0)
+        time.sleep(0.5)
+        begin = time.monotonic()
+        outcome = harness.layoutspy("info", harness.out)
+        assert time.monotonic() - begin < 10
+        assert outcome.status in (0, 3) and len(outcome.err.splitlines()) <= 1, repr(outcome)
+    finally:
+        process.kill()
+        process.communicate()
+
+
+# ---- a spool on another disk ------------------------------------------------------------------
+
+
+@pytest.fixture
+def memory_disk(harness):
+    """A folder on /dev/shm, which the spool must leave alone, and a TMPDIR to go to."""
+    if not os.path.isdir("/dev/shm") or not os.access("/dev/shm", os.W_OK):
+        pytest.skip("no /dev/shm")
+    other = harness.folder / "tmp"
+    other.mkdir()
+    with tempfile.TemporaryDirectory(dir="/dev/shm") as folder:
+        yield Path(folder), other
+
+
+@pytest.mark.parametrize("collector", [{}, NO_COLLECTOR], ids=["collector", "no-collector"])
+def test_spool_is_not_on_dev_shm(harness, memory_disk, collector):
+    folder, other = memory_disk
+    out = folder / "t.db"
+    outcome = harness.run([app("leaky")], harness.environment(TMPDIR=other, LAYOUTSPY_OUT=out, **collector))
+    assert outcome.status == 0
+    if collector:
+        spools = list(other.iterdir())
+        assert len(spools) == 1 and spools[0].stat().st_size > 100_000
+        assert (folder / "t.db.spool").read_text() == f"layoutspy spool is at {spools[0]}\n"
+        assert harness.layoutspy("info", out).status == 0
+    assert wait_until(lambda: not list(other.iterdir()) and [p.name for p in folder.iterdir()] == ["t.db"])
+    harness.assert_true(out)

@@ -3,12 +3,13 @@ the truth. What can share a process is in ../standin/tests; here each test has i
 
 import os
 import re
+import shutil
 import subprocess
 from pathlib import Path
 
 import pytest
 
-from harness import BUILD, ON_STANDIN
+from harness import BUILD, ON_STANDIN, ROOT
 from table import RECORDED, TABLE
 
 FOLDER = BUILD / "tests" / "standin"
@@ -160,3 +161,23 @@ def test_without_cuda_calls_nothing_is_written(tmp_path):
 def test_status_of_the_command():
     assert run(["sh", "-c", "exit 42"]).returncode == 42
     assert run(["/no/such/command"]).returncode in (126, 127)
+
+
+def find_nvcc():
+    home = os.environ.get("CUDA_HOME") or "/usr/local/cuda"
+    return shutil.which("nvcc") or shutil.which("nvcc", path=f"{home}/bin")
+
+
+@pytest.mark.skipif(not find_nvcc(), reason="no nvcc")
+def test_program_of_nvcc(tmp_path):
+    """Host code as NVIDIA's compiler makes it, linked with NVIDIA's libcudart, run on ours."""
+    source = ROOT / "tests" / "standin" / "tests" / "vendor.cu"
+    version = subprocess.run([find_nvcc(), "--version"], capture_output=True, text=True, check=True).stdout
+    if not list(FOLDER.glob("libcudart.so." + re.search(r"release (\d+)", version)[1])):
+        pytest.skip("the simulated device is of another CUDA version")
+    subprocess.run([find_nvcc(), "-cudart", "shared", "-arch=sm_90", "-o", "vendor", str(source)],
+                   cwd=tmp_path, check=True, timeout=300)
+    done = run([str(tmp_path / "vendor")], "--log", "log", cwd=tmp_path)
+    assert done.stdout == "cudaErrorInvalidConfiguration\n4 1 1 1 9.0 Simulated Device\n", done.stderr
+    kernels = [fields(line)["kernel"] for line in lines(tmp_path / "log") if line[3] == "__cudaLaunchKernel"]
+    assert kernels == ["_Z5scaleIfEvPT_i", "_Z5scaleIfEvPT_i", "_Z5scaleIdEvPT_i"]

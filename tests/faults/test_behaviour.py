@@ -3,8 +3,10 @@
 import os
 import shutil
 import subprocess
+import tempfile
 import time
 from collections import Counter
+from pathlib import Path
 
 import pytest
 
@@ -39,6 +41,14 @@ def test_all_descriptors_closed(harness):
     assert harness.trace().lost() == {}
 
 
+def test_standard_descriptors_closed(harness):
+    """What we open meanwhile gets the numbers 0 to 2, and must be gone again."""
+    script = f"{app('leaky')} <&- >&- 2>&-; echo $?; {app('leaky')} <&-"
+    outcome = harness.same_with_and_without(["bash", "-c", script], out="t.%p.db")
+    assert outcome.out == "0\n50 steps, last loss 49.0\n"
+    harness.assert_all_true()
+
+
 def test_500_threads_at_once(harness):
     harness.same_with_and_without([fault("threads"), "crowd", "500"])
     assert harness.assert_true()["recorded"] == 1500
@@ -68,6 +78,12 @@ def test_another_library_at_the_same_address(harness):
     trace = harness.trace()
     rows = trace.rows("SELECT id, stack FROM api_call WHERE api = 'cudaMalloc' ORDER BY id")
     assert len(rows) == len(depths) == 20
+    # What makes this a test: both lie at one address and return to the same places.
+    assert trace.one("SELECT COUNT(DISTINCT start) FROM module WHERE path LIKE '%libframes_%'") == 1
+    places = {side: [row[0] for row in trace.rows(
+        "SELECT DISTINCT offset FROM stack_frame WHERE module LIKE ? ORDER BY 1", f"%lib{side}.so")]
+        for side in ("frames_a", "frames_b")}
+    assert places["frames_a"] == places["frames_b"]
     for n, (row, depth) in enumerate(zip(rows, depths)):
         frames = trace.rows("SELECT * FROM stack_frame WHERE stack_id = ? ORDER BY depth", row["stack"])
         side = "frames_a" if n % 2 == 0 else "frames_b"
@@ -121,20 +137,23 @@ def test_deepbind(harness):
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root to make a setuid program")
-def test_setuid_program(harness):
-    os.chmod(harness.folder, 0o777)
-    program = harness.folder / "setuid_rpath"
-    shutil.copy(app("rpath"), program)
-    os.chmod(program, 0o4755)
-    drop = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
-    without = harness.run(drop + [str(program)], harness.environment(preload=False, out=None), log=False, preload_standin=False)
-    if without.status != 0 or harness.run(drop + ["cat", LIBRARY], harness.environment(preload=False), log=False,
-                                          preload_standin=False).status != 0:
-        pytest.skip("an ordinary user cannot run it here")
-    outcome = harness.run(drop + [str(program)], harness.environment(), log=False, preload_standin=False)
-    # ld.so itself refuses a preload with a slash in a setuid program, and may say so.
-    assert (outcome.status, outcome.out) == (without.status, without.out)
-    assert harness.traces() == []
+def test_setuid_program():
+    """Run by an ordinary user, so in a folder of its own that such a user can reach."""
+    with tempfile.TemporaryDirectory() as folder:
+        os.chmod(folder, 0o777)
+        program = Path(folder) / "setuid_rpath"
+        shutil.copy(app("rpath"), program)
+        os.chmod(program, 0o4755)
+        drop = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", str(program)]
+        env = {"PATH": os.environ["PATH"]}
+        without = subprocess.run(drop, cwd=folder, env=env, capture_output=True)
+        if without.returncode != 0:
+            pytest.skip("an ordinary user cannot run it here: " + without.stderr.decode().strip())
+        env.update(LD_PRELOAD=str(LIBRARY), LAYOUTSPY_OUT=f"{folder}/t.db")
+        done = subprocess.run(drop, cwd=folder, env=env, capture_output=True)
+        assert (done.returncode, done.stdout) == (without.returncode, without.stdout)
+        assert done.stdout == b"row 7\n"
+        assert [p.name for p in Path(folder).iterdir()] == ["setuid_rpath"]
 
 
 # ---- programs without CUDA ------------------------------------------------------------------------

@@ -15,16 +15,14 @@
 #include "memory.h"
 #include "stream.h"
 
-const char *sd_memory_word(enum standin_kind kind)
-{
+const char *sd_memory_word(enum standin_kind kind) {
     static const char *const words[] = {"pageable", "pinned",  "registered", "device",
                                         "async",    "managed", "array",      "vmm"};
     return words[kind];
 }
 
 /* The context of the current device, unless a capture forbids the call. Lock held on 0. */
-static int begin(struct device **device)
-{
+static int begin(struct device **device) {
     int status = sd_begin_context(device);
     if (status)
         return status;
@@ -34,21 +32,18 @@ static int begin(struct device **device)
     return status;
 }
 
-static void wait_for_devices(void)
-{
+static void wait_for_devices(void) {
     for (int i = 0; i < standin_device_count(); i++)
         if (sd_device(i)->context)
             sd_device_wait(sd_device(i));
 }
 
-static int give(struct memory *m, void **out)
-{
+static int give(struct memory *m, void **out) {
     *out = m ? sd_memory_address(m) : NULL;
     return sd_end_with(m ? SD_OK : SD_OUT_OF_MEMORY);
 }
 
-int sd_malloc(uint64_t size, void **out)
-{
+int sd_malloc(uint64_t size, void **out) {
     struct device *device;
     *out = NULL;
     int status = begin(&device);
@@ -57,8 +52,7 @@ int sd_malloc(uint64_t size, void **out)
     return give(sd_memory_device(device, size, STANDIN_DEVICE), out);
 }
 
-int sd_malloc_managed(uint64_t size, unsigned flags, void **out)
-{
+int sd_malloc_managed(uint64_t size, unsigned flags, void **out) {
     struct device *device;
     *out = NULL;
     int status = begin(&device);
@@ -69,8 +63,7 @@ int sd_malloc_managed(uint64_t size, unsigned flags, void **out)
     return give(sd_memory_host(device, size, STANDIN_MANAGED), out);
 }
 
-int sd_malloc_host(uint64_t size, unsigned flags, void **out)
-{
+int sd_malloc_host(uint64_t size, unsigned flags, void **out) {
     struct device *device;
     *out = NULL;
     int status = begin(&device);
@@ -87,8 +80,7 @@ int sd_malloc_host(uint64_t size, unsigned flags, void **out)
 }
 
 static int malloc_async(struct device *device, uint64_t size, const void *pool_handle,
-                        const void *handle, bool per_thread, void **out, bool *in_graph)
-{
+                        const void *handle, bool per_thread, void **out, bool *in_graph) {
     struct stream *stream = sd_stream(device, handle, per_thread);
     struct pool *pool = pool_handle ? sd_handle(pool_handle, HANDLE_POOL) : NULL;
     if (!stream || (pool_handle && !pool))
@@ -111,15 +103,14 @@ static int malloc_async(struct device *device, uint64_t size, const void *pool_h
     if (!m)
         return SD_OUT_OF_MEMORY;
     m->internal = true; /* the graph's, not the program's */
-    sd_graph_remember(graph, m->node.key);
+    sd_graph_allocates(graph, m);
     *out = sd_memory_address(m);
     *in_graph = true;
     return SD_OK;
 }
 
 int sd_malloc_async(uint64_t size, const void *pool, const void *stream, bool per_thread,
-                    void **out, bool *in_graph)
-{
+                    void **out, bool *in_graph) {
     struct device *device;
     *out = NULL;
     *in_graph = false;
@@ -129,19 +120,17 @@ int sd_malloc_async(uint64_t size, const void *pool, const void *stream, bool pe
     return sd_end_with(malloc_async(device, size, pool, stream, per_thread, out, in_graph));
 }
 
-static void tell(const struct memory *m, struct freed *out)
-{
+static void tell(const struct memory *m, struct freed *out) {
     *out = (struct freed){true, m->kind, m->size};
 }
 
-int sd_free(void *address, struct freed *out)
-{
+int sd_free(void *address, struct freed *out) {
     struct device *device;
     int status = begin(&device);
     if (status || !address)
         return status ? status : sd_end_with(SD_OK);
     struct memory *m = sd_memory_exact(address);
-    if (!m || m->internal ||
+    if (!m || (m->internal && m->kind != STANDIN_ASYNC) ||
         (m->kind != STANDIN_DEVICE && m->kind != STANDIN_ASYNC && m->kind != STANDIN_MANAGED))
         return sd_end_with(SD_INVALID_VALUE);
     wait_for_devices();
@@ -158,35 +147,37 @@ int sd_free(void *address, struct freed *out)
 }
 
 static int free_async(struct device *device, void *address, const void *handle, bool per_thread,
-                      struct freed *out)
-{
+                      struct freed *out) {
     struct stream *stream = sd_stream(device, handle, per_thread);
     if (!stream)
         return SD_INVALID_HANDLE;
     if (!address)
         return SD_OK;
     struct memory *m = sd_memory_exact(address);
-    if (!m || m->kind != STANDIN_ASYNC)
+    if (!m || (m->kind != STANDIN_ASYNC && (m->kind != STANDIN_DEVICE || m->internal)))
         return SD_INVALID_VALUE;
     if (stream->capture) {
         struct graph_node *node;
+        if (!m->internal) /* only what a graph allocated */
+            return SD_INVALID_VALUE;
         tell(m, out);
+        sd_graph_frees(stream->capture->graph, m);
         return sd_submit_node(stream, (struct work){.kind = WORK_EMPTY}, NODE_MEM_FREE, &node);
     }
     tell(m, out);
+    if (m->kind == STANDIN_DEVICE)
+        sd_pool_adopt(m);
     sd_pool_free(m, stream);
     return SD_OK;
 }
 
-int sd_free_async(void *address, const void *stream, bool per_thread, struct freed *out)
-{
+int sd_free_async(void *address, const void *stream, bool per_thread, struct freed *out) {
     struct device *device;
     int status = sd_begin_context(&device);
     return status ? status : sd_end_with(free_async(device, address, stream, per_thread, out));
 }
 
-int sd_free_host(void *address, struct freed *out)
-{
+int sd_free_host(void *address, struct freed *out) {
     struct device *device;
     int status = begin(&device);
     if (status || !address)
@@ -201,15 +192,13 @@ int sd_free_host(void *address, struct freed *out)
 }
 
 /* Memory that is not mapped cannot be locked. */
-static bool mapped(const void *address, uint64_t size)
-{
+static bool mapped(const void *address, uint64_t size) {
     uintptr_t start = (uintptr_t)address & ~(uintptr_t)4095;
     return msync((void *)start, (uintptr_t)address + size - start, MS_ASYNC) == 0 ||
            errno != ENOMEM;
 }
 
-int sd_register(void *address, uint64_t size, unsigned flags)
-{
+int sd_register(void *address, uint64_t size, unsigned flags) {
     struct device *device;
     int status = begin(&device);
     if (status)
@@ -225,15 +214,13 @@ int sd_register(void *address, uint64_t size, unsigned flags)
     } else if (!sd_memory_span(address, size, &span) || !mapped(address, size)) {
         status = SD_INVALID_VALUE;
     } else {
-        struct memory *m =
-            sd_memory_note(device, address, size, STANDIN_REGISTERED, address);
+        struct memory *m = sd_memory_note(device, address, size, STANDIN_REGISTERED, address);
         m->flags = flags;
     }
     return sd_end_with(status);
 }
 
-int sd_unregister(void *address, struct freed *out)
-{
+int sd_unregister(void *address, struct freed *out) {
     struct device *device;
     int status = begin(&device);
     if (status)
@@ -249,8 +236,7 @@ int sd_unregister(void *address, struct freed *out)
     return sd_end_with(SD_OK);
 }
 
-int sd_mem_info(uint64_t *available, uint64_t *total)
-{
+int sd_mem_info(uint64_t *available, uint64_t *total) {
     struct device *device;
     int status = sd_begin_context(&device);
     if (status)

@@ -23,19 +23,17 @@ struct extent {
 
 /* A page shared by small allocations. */
 struct small_page {
-    struct tree_node node;                  /* key: offset of the page */
-    struct small_page *next, *previous;     /* in arena->partial, while free_units > 0 */
+    struct tree_node node;              /* key: offset of the page */
+    struct small_page *next, *previous; /* in arena->partial, while free_units > 0 */
     unsigned free_units;
-    uint64_t taken[UNITS / 64];             /* bit = unit */
+    uint64_t taken[UNITS / 64]; /* bit = unit */
 };
 
-bool sd_arena_holds(const struct arena *arena, const void *address)
-{
+bool sd_arena_holds(const struct arena *arena, const void *address) {
     return arena->base && (uintptr_t)address - (uintptr_t)arena->base < arena->size;
 }
 
-static void add_extent(struct arena *arena, uint64_t start, uint64_t size)
-{
+static void add_extent(struct arena *arena, uint64_t start, uint64_t size) {
     struct extent *e = calloc(1, sizeof *e);
     if (!e)
         abort();
@@ -46,15 +44,13 @@ static void add_extent(struct arena *arena, uint64_t start, uint64_t size)
     sd_tree_insert(&arena->free_by_size, &e->by_size);
 }
 
-static void drop_extent(struct arena *arena, struct extent *e)
-{
+static void drop_extent(struct arena *arena, struct extent *e) {
     sd_tree_remove(&arena->free_by_start, &e->by_start);
     sd_tree_remove(&arena->free_by_size, &e->by_size);
     free(e);
 }
 
-static bool map(struct arena *arena, uint64_t size)
-{
+static bool map(struct arena *arena, uint64_t size) {
     int fd = memfd_create("simulated-device", MFD_CLOEXEC);
     if (fd < 0 || ftruncate(fd, (off_t)size) != 0) {
         if (fd >= 0)
@@ -80,8 +76,7 @@ static bool map(struct arena *arena, uint64_t size)
     return true;
 }
 
-bool sd_arena_open(struct arena *arena, uint64_t capacity)
-{
+bool sd_arena_open(struct arena *arena, uint64_t capacity) {
     capacity &= ~(ARENA_PAGE - 1);
     /* Four times, so that holes in the addresses never cost memory; less under `ulimit -v`. */
     if (!map(arena, 4 * capacity) && !map(arena, capacity))
@@ -91,8 +86,7 @@ bool sd_arena_open(struct arena *arena, uint64_t capacity)
     return true;
 }
 
-static uint64_t take_pages(struct arena *arena, uint64_t bytes)
-{
+static uint64_t take_pages(struct arena *arena, uint64_t bytes) {
     if (bytes > arena->capacity - arena->used)
         return UINT64_MAX;
     struct tree_node *node = sd_tree_ceiling(&arena->free_by_size, bytes, 0);
@@ -107,8 +101,7 @@ static uint64_t take_pages(struct arena *arena, uint64_t bytes)
     return start;
 }
 
-static void give_pages(struct arena *arena, uint64_t start, uint64_t bytes)
-{
+static void give_pages(struct arena *arena, uint64_t start, uint64_t bytes) {
     madvise(arena->view + start, bytes, MADV_REMOVE);
     arena->used -= bytes;
     struct tree_node *node = start ? sd_tree_floor(&arena->free_by_start, start - 1, 0) : NULL;
@@ -129,13 +122,11 @@ static void give_pages(struct arena *arena, uint64_t start, uint64_t bytes)
     add_extent(arena, start, bytes);
 }
 
-static bool taken(const struct small_page *page, unsigned unit)
-{
+static bool taken(const struct small_page *page, unsigned unit) {
     return page->taken[unit / 64] >> (unit % 64) & 1;
 }
 
-static void mark(struct small_page *page, unsigned unit, unsigned units, bool value)
-{
+static void mark(struct small_page *page, unsigned unit, unsigned units, bool value) {
     for (unsigned i = unit; i < unit + units; i++)
         if (value)
             page->taken[i / 64] |= 1ull << (i % 64);
@@ -144,8 +135,7 @@ static void mark(struct small_page *page, unsigned unit, unsigned units, bool va
 }
 
 /* The first unit of a free run, or UNITS. */
-static unsigned find_run(const struct small_page *page, unsigned units)
-{
+static unsigned find_run(const struct small_page *page, unsigned units) {
     unsigned run = 0;
     for (unsigned i = 0; i < UNITS; i++) {
         if (i % 64 == 0 && page->taken[i / 64] == UINT64_MAX) {
@@ -160,8 +150,7 @@ static unsigned find_run(const struct small_page *page, unsigned units)
     return UNITS;
 }
 
-static void link_partial(struct arena *arena, struct small_page *page)
-{
+static void link_partial(struct arena *arena, struct small_page *page) {
     page->previous = NULL;
     page->next = arena->partial;
     if (page->next)
@@ -169,8 +158,7 @@ static void link_partial(struct arena *arena, struct small_page *page)
     arena->partial = page;
 }
 
-static void unlink_partial(struct arena *arena, struct small_page *page)
-{
+static void unlink_partial(struct arena *arena, struct small_page *page) {
     if (page->previous)
         page->previous->next = page->next;
     else
@@ -180,8 +168,7 @@ static void unlink_partial(struct arena *arena, struct small_page *page)
 }
 
 static uint64_t take_units(struct arena *arena, struct small_page *page, unsigned unit,
-                           unsigned units)
-{
+                           unsigned units) {
     mark(page, unit, units, true);
     page->free_units -= units;
     if (page->free_units == 0)
@@ -189,8 +176,7 @@ static uint64_t take_units(struct arena *arena, struct small_page *page, unsigne
     return page->node.key + unit * ARENA_UNIT;
 }
 
-static uint64_t alloc_small(struct arena *arena, uint64_t bytes)
-{
+static uint64_t alloc_small(struct arena *arena, uint64_t bytes) {
     unsigned units = (unsigned)((bytes + ARENA_UNIT - 1) / ARENA_UNIT);
     for (struct small_page *page = arena->partial; page; page = page->next) {
         unsigned unit = page->free_units >= units ? find_run(page, units) : UNITS;
@@ -210,21 +196,17 @@ static uint64_t alloc_small(struct arena *arena, uint64_t bytes)
     return take_units(arena, page, 0, units);
 }
 
-static uint64_t whole_pages(uint64_t bytes)
-{
+static uint64_t whole_pages(uint64_t bytes) {
     return (bytes + ARENA_PAGE - 1) & ~(ARENA_PAGE - 1);
 }
 
-uint64_t sd_arena_alloc(struct arena *arena, uint64_t bytes)
-{
+uint64_t sd_arena_alloc(struct arena *arena, uint64_t bytes) {
     if (bytes > arena->capacity)
         return UINT64_MAX;
-    return bytes <= SMALL_MAX ? alloc_small(arena, bytes)
-                              : take_pages(arena, whole_pages(bytes));
+    return bytes <= SMALL_MAX ? alloc_small(arena, bytes) : take_pages(arena, whole_pages(bytes));
 }
 
-void sd_arena_free(struct arena *arena, uint64_t offset, uint64_t bytes)
-{
+void sd_arena_free(struct arena *arena, uint64_t offset, uint64_t bytes) {
     if (bytes > SMALL_MAX) {
         give_pages(arena, offset, whole_pages(bytes));
         return;

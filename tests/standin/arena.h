@@ -21,14 +21,14 @@
 struct small_page;
 
 struct arena {
-    char *base;         /* PROT_NONE: a host access faults */
-    char *view;         /* the same bytes, readable and writable */
-    uint64_t size;      /* of the address range; a multiple of the capacity, as VA is plenty */
-    uint64_t capacity;  /* bytes */
-    uint64_t used;      /* bytes, in whole pages */
+    char *base;        /* PROT_NONE: a host access faults */
+    char *view;        /* the same bytes, readable and writable */
+    uint64_t size;     /* of the address range; a multiple of the capacity, as VA is plenty */
+    uint64_t capacity; /* bytes */
+    uint64_t used;     /* bytes, in whole pages */
     struct tree free_by_start, free_by_size;
-    struct tree small;           /* pages cut up, by start */
-    struct small_page *partial;  /* those with room */
+    struct tree small;          /* pages cut up, by start */
+    struct small_page *partial; /* those with room */
 };
 
 /* False when the host refuses the address range. */

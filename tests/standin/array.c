@@ -3,14 +3,13 @@
  */
 #include "array.h"
 
-#include <unistd.h>
 #include <inttypes.h>
+#include <unistd.h>
 
 #include "handles.h"
 #include "truth.h"
 
-static uint64_t element_bytes(const int bits[4])
-{
+static uint64_t element_bytes(const int bits[4]) {
     /* Channels are 8, 16 or 32 bits, all the same, and 1, 2 or 4 of them. */
     int channels = 0;
     for (int i = 0; i < 4; i++) {
@@ -26,8 +25,7 @@ static uint64_t element_bytes(const int bits[4])
 }
 
 int sd_array_new(struct device *device, const int bits[4], int format, uint64_t width,
-                 uint64_t height, uint64_t depth, unsigned flags, struct array **out)
-{
+                 uint64_t height, uint64_t depth, unsigned flags, struct array **out) {
     uint64_t element = element_bytes(bits);
     if (!element)
         return SD_INVALID_CHANNEL;
@@ -57,33 +55,28 @@ int sd_array_new(struct device *device, const int bits[4], int format, uint64_t 
     return SD_OK;
 }
 
-void sd_array_delete(struct array *a)
-{
+void sd_array_delete(struct array *a) {
     sd_memory_release(a->memory);
     sd_handle_delete(a);
 }
 
-static void reset(void *object, void *data)
-{
+static void reset(void *object, void *data) {
     struct array *a = object;
     if (a->memory->device == ((struct device *)data)->ordinal)
         sd_array_delete(a);
 }
 
-void sd_array_reset(struct device *device)
-{
+void sd_array_reset(struct device *device) {
     sd_handle_each(HANDLE_ARRAY, reset, device);
 }
 
-static void note_live(void *object, void *data)
-{
+static void note_live(void *object, void *data) {
     (void)data;
     struct array *a = object;
     sd_truth_note("#live %d array %" PRIu64 " %" PRIu64, (int)getpid(), (uint64_t)(uintptr_t)a,
                   a->memory->size);
 }
 
-void sd_array_note_live(void)
-{
+void sd_array_note_live(void) {
     sd_handle_each(HANDLE_ARRAY, note_live, NULL);
 }

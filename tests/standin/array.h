@@ -12,12 +12,12 @@
 #include "memory.h"
 
 struct array {
-    struct memory *memory;          /* behind it, on its device */
-    int bits[4];                    /* of the channels x, y, z, w */
-    int format;                     /* enum cudaChannelFormatKind */
-    uint64_t element;               /* bytes */
-    uint64_t width, height, depth;  /* in elements, as asked for: 0 height is one-dimensional */
-    uint64_t pitch, slice;          /* bytes between rows and slices */
+    struct memory *memory;         /* behind it, on its device */
+    int bits[4];                   /* of the channels x, y, z, w */
+    int format;                    /* enum cudaChannelFormatKind */
+    uint64_t element;              /* bytes */
+    uint64_t width, height, depth; /* in elements, as asked for: 0 height is one-dimensional */
+    uint64_t pitch, slice;         /* bytes between rows and slices */
     unsigned flags;
 };
 
@@ -29,12 +29,10 @@ void sd_array_reset(struct device *device);
 void sd_array_note_live(void);
 
 /* Rows and slices, where 0 stands for one. */
-static inline uint64_t sd_array_rows(const struct array *a)
-{
+static inline uint64_t sd_array_rows(const struct array *a) {
     return a->height ? a->height : 1;
 }
-static inline uint64_t sd_array_slices(const struct array *a)
-{
+static inline uint64_t sd_array_slices(const struct array *a) {
     return a->depth ? a->depth : 1;
 }
 

@@ -14,28 +14,24 @@ static struct capture *captures;
 static uint64_t last_id;
 static __thread int thread_mode = CAPTURE_GLOBAL;
 
-static pid_t self(void)
-{
+static pid_t self(void) {
     return (pid_t)syscall(SYS_gettid);
 }
 
-static struct capture *by_id(uint64_t id)
-{
+static struct capture *by_id(uint64_t id) {
     struct capture *c = captures;
     while (c && c->id != id)
         c = c->next;
     return c;
 }
 
-enum capture_state sd_capture_state(const struct stream *s)
-{
+enum capture_state sd_capture_state(const struct stream *s) {
     if (!s->capture)
         return CAPTURE_NONE;
     return s->capture->invalid ? CAPTURE_INVALIDATED : CAPTURE_ACTIVE;
 }
 
-int sd_capture_exchange_mode(int *mode)
-{
+int sd_capture_exchange_mode(int *mode) {
     if (*mode < CAPTURE_GLOBAL || *mode > CAPTURE_RELAXED)
         return SD_INVALID_VALUE;
     int before = thread_mode;
@@ -47,8 +43,7 @@ int sd_capture_exchange_mode(int *mode)
 /* ---- what is refused ------------------------------------------------------------------------ */
 
 /* As documented at cudaThreadExchangeStreamCaptureMode. */
-static bool forbids(const struct capture *c)
-{
+static bool forbids(const struct capture *c) {
     bool local = c->tid == self();
     switch (thread_mode) {
     case CAPTURE_GLOBAL:
@@ -60,8 +55,7 @@ static bool forbids(const struct capture *c)
     }
 }
 
-int sd_capture_refuses(void)
-{
+int sd_capture_refuses(void) {
     int status = SD_OK;
     for (struct capture *c = captures; c; c = c->next)
         if (forbids(c)) {
@@ -71,15 +65,13 @@ int sd_capture_refuses(void)
     return status;
 }
 
-static int invalidate(struct capture *c, int status)
-{
+static int invalidate(struct capture *c, int status) {
     c->invalid = true;
     return status;
 }
 
 /* The legacy stream would wait for a capturing stream, which it cannot. */
-static int refuses_legacy(struct device *device)
-{
+static int refuses_legacy(struct device *device) {
     int status = SD_OK;
     for (struct stream *s = device->legacy->next; s; s = s->next)
         if (s->capture && !(s->flags & 1))
@@ -87,8 +79,7 @@ static int refuses_legacy(struct device *device)
     return status;
 }
 
-int sd_capture_refuses_wait(struct stream *stream)
-{
+int sd_capture_refuses_wait(struct stream *stream) {
     if (stream->capture)
         return stream->capture->invalid ? SD_CAPTURE_INVALIDATED
                                         : invalidate(stream->capture, SD_CAPTURE_UNSUPPORTED);
@@ -100,8 +91,7 @@ int sd_capture_refuses_wait(struct stream *stream)
     return sd_capture_refuses();
 }
 
-int sd_capture_refuses_device(struct device *device)
-{
+int sd_capture_refuses_device(struct device *device) {
     int status = sd_capture_refuses();
     for (struct stream *s = device->legacy->next; s; s = s->next)
         if (s->capture && !s->capture->invalid)
@@ -112,8 +102,7 @@ int sd_capture_refuses_device(struct device *device)
 /* ---- leaves: the nodes that the next one comes after ---------------------------------------- */
 
 static void set_leaf(struct graph_node ***leaf, size_t *count, struct graph_node *const *nodes,
-                     size_t n)
-{
+                     size_t n) {
     struct graph_node **copy = n ? malloc(n * sizeof *copy) : NULL;
     if (n && !copy)
         abort();
@@ -124,8 +113,7 @@ static void set_leaf(struct graph_node ***leaf, size_t *count, struct graph_node
     *count = n;
 }
 
-static void add_leaf(struct stream *s, struct graph_node *const *nodes, size_t n)
-{
+static void add_leaf(struct stream *s, struct graph_node *const *nodes, size_t n) {
     for (size_t i = 0; i < n; i++) {
         size_t at = 0;
         while (at < s->leaf_count && s->leaf[at] != nodes[i])
@@ -139,8 +127,7 @@ static void add_leaf(struct stream *s, struct graph_node *const *nodes, size_t n
     }
 }
 
-int sd_capture_set_leaf(struct stream *s, struct graph_node *const *leaf, size_t count, bool add)
-{
+int sd_capture_set_leaf(struct stream *s, struct graph_node *const *leaf, size_t count, bool add) {
     if (!s->capture)
         return SD_INVALID_VALUE;
     if (s->capture->invalid)
@@ -159,8 +146,7 @@ int sd_capture_set_leaf(struct stream *s, struct graph_node *const *leaf, size_t
 
 /* ---- work ----------------------------------------------------------------------------------- */
 
-static int type_of(const struct work *work)
-{
+static int type_of(const struct work *work) {
     switch (work->kind) {
     case WORK_KERNEL:
         return NODE_KERNEL;
@@ -181,8 +167,7 @@ static int type_of(const struct work *work)
     return NODE_EMPTY;
 }
 
-static int capture_work(struct stream *s, struct work work, int type, struct graph_node **node)
-{
+static int capture_work(struct stream *s, struct work work, int type, struct graph_node **node) {
     if (s->capture->invalid)
         return SD_CAPTURE_INVALIDATED;
     *node = sd_graph_add(s->capture->graph, work, type, s->leaf, s->leaf_count);
@@ -190,8 +175,7 @@ static int capture_work(struct stream *s, struct work work, int type, struct gra
     return SD_OK;
 }
 
-int sd_submit_node(struct stream *s, struct work work, int type, struct graph_node **node)
-{
+int sd_submit_node(struct stream *s, struct work work, int type, struct graph_node **node) {
     *node = NULL;
     int status = SD_OK;
     if (s->capture)
@@ -205,8 +189,7 @@ int sd_submit_node(struct stream *s, struct work work, int type, struct graph_no
     return status;
 }
 
-int sd_submit(struct stream *s, struct work work, bool wait, bool synchronous)
-{
+int sd_submit(struct stream *s, struct work work, bool wait, bool synchronous) {
     struct graph_node *node;
     if (synchronous) {
         int status = sd_capture_refuses_wait(s);
@@ -235,8 +218,7 @@ int sd_submit(struct stream *s, struct work work, bool wait, bool synchronous)
 /* ---- begin and end -------------------------------------------------------------------------- */
 
 int sd_capture_begin(struct stream *s, int mode, struct graph *graph,
-                     struct graph_node *const *leaf, size_t leaf_count)
-{
+                     struct graph_node *const *leaf, size_t leaf_count) {
     if (mode < CAPTURE_GLOBAL || mode > CAPTURE_RELAXED)
         return SD_INVALID_VALUE;
     if (s == s->device->legacy)
@@ -260,8 +242,7 @@ int sd_capture_begin(struct stream *s, int mode, struct graph *graph,
 }
 
 /* Whether all that the other streams captured comes before the origin's next work. */
-static bool all_joined(const struct capture *c)
-{
+static bool all_joined(const struct capture *c) {
     const struct stream *origin = c->origin;
     for (int i = 0; i < standin_device_count(); i++) {
         struct device *d = sd_device(i);
@@ -274,8 +255,7 @@ static bool all_joined(const struct capture *c)
     return true;
 }
 
-static void forget(struct capture *c)
-{
+static void forget(struct capture *c) {
     for (int i = 0; i < standin_device_count(); i++) {
         struct device *d = sd_device(i);
         for (struct stream *s = d->legacy ? d->legacy->next : NULL; s; s = s->next)
@@ -291,8 +271,7 @@ static void forget(struct capture *c)
     free(c);
 }
 
-int sd_capture_end(struct stream *s, struct graph **graph)
-{
+int sd_capture_end(struct stream *s, struct graph **graph) {
     struct capture *c = s->capture;
     *graph = NULL;
     if (!c)
@@ -312,8 +291,7 @@ int sd_capture_end(struct stream *s, struct graph **graph)
     return status;
 }
 
-void sd_capture_lost_stream(struct stream *s)
-{
+void sd_capture_lost_stream(struct stream *s) {
     struct capture *c = s->capture;
     if (!c)
         return;
@@ -327,14 +305,12 @@ void sd_capture_lost_stream(struct stream *s)
 
 /* ---- events --------------------------------------------------------------------------------- */
 
-int sd_capture_refuses_event(const struct event *e)
-{
+int sd_capture_refuses_event(const struct event *e) {
     struct capture *c = e->capture_id ? by_id(e->capture_id) : NULL;
     return c ? invalidate(c, SD_CAPTURED_EVENT) : sd_capture_refuses();
 }
 
-int sd_event_record(struct event *e, struct stream *s, unsigned flags)
-{
+int sd_event_record(struct event *e, struct stream *s, unsigned flags) {
     if (s->capture && !(flags & 1)) {
         if (s->capture->invalid)
             return SD_CAPTURE_INVALIDATED;
@@ -355,8 +331,7 @@ int sd_event_record(struct event *e, struct stream *s, unsigned flags)
     return status;
 }
 
-static int wait_captured(struct stream *s, struct event *e)
-{
+static int wait_captured(struct stream *s, struct event *e) {
     struct capture *c = by_id(e->capture_id);
     if (c->invalid)
         return SD_CAPTURE_INVALIDATED;
@@ -371,8 +346,7 @@ static int wait_captured(struct stream *s, struct event *e)
     return SD_OK;
 }
 
-int sd_stream_wait_event(struct stream *s, struct event *e, unsigned flags)
-{
+int sd_stream_wait_event(struct stream *s, struct event *e, unsigned flags) {
     if (e->capture_id && by_id(e->capture_id))
         return wait_captured(s, e);
     if (s->capture) {
@@ -385,6 +359,5 @@ int sd_stream_wait_event(struct stream *s, struct event *e, unsigned flags)
     if (!e->marker) /* never recorded: nothing to wait for */
         return SD_OK;
     sd_marker_hold(e->marker);
-    return sd_submit(s, (struct work){.kind = WORK_WAIT, .event = {NULL, e->marker}}, false,
-                     false);
+    return sd_submit(s, (struct work){.kind = WORK_WAIT, .event = {NULL, e->marker}}, false, false);
 }

@@ -19,13 +19,13 @@ enum capture_mode { CAPTURE_GLOBAL, CAPTURE_THREAD_LOCAL, CAPTURE_RELAXED };
 enum capture_state { CAPTURE_NONE, CAPTURE_ACTIVE, CAPTURE_INVALIDATED };
 
 struct capture {
-    struct capture *next;  /* of all that are under way */
+    struct capture *next; /* of all that are under way */
     uint64_t id;
     struct graph *graph;
     bool own_graph;        /* made by the capture, not given to it */
     struct stream *origin; /* NULL once that stream is destroyed */
     int mode;
-    pid_t tid;             /* the thread that began it */
+    pid_t tid; /* the thread that began it */
     bool invalid;
 };
 

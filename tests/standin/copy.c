@@ -20,29 +20,25 @@ struct end {
     const struct array *array;
 };
 
-const char *sd_side_word(enum standin_kind kind)
-{
+const char *sd_side_word(enum standin_kind kind) {
     static const char *const words[] = {"pageable", "pinned",  "pinned", "device",
                                         "device",   "managed", "array",  "device"};
     return words[kind];
 }
 
-static bool on_device(enum standin_kind kind)
-{
+static bool on_device(enum standin_kind kind) {
     return kind == STANDIN_DEVICE || kind == STANDIN_ASYNC || kind == STANDIN_VMM ||
            kind == STANDIN_ARRAY;
 }
 
 /* Products that would wrap are no sizes that anything could have. */
-static bool extent(uint64_t rows_apart, uint64_t rows, uint64_t width, uint64_t *out)
-{
+static bool extent(uint64_t rows_apart, uint64_t rows, uint64_t width, uint64_t *out) {
     return !__builtin_mul_overflow(rows_apart, rows - 1, out) &&
            !__builtin_add_overflow(*out, width, out);
 }
 
 static int find_linear(const struct side *side, uint64_t width, uint64_t height, uint64_t depth,
-                       struct end *out)
-{
+                       struct end *out) {
     if (!side->address)
         return SD_INVALID_VALUE;
     uint64_t pitch = side->pitch, slice, plane, bytes;
@@ -62,8 +58,7 @@ static int find_linear(const struct side *side, uint64_t width, uint64_t height,
 }
 
 static int find_array(const struct array *a, const struct side *side, uint64_t width,
-                      uint64_t height, uint64_t depth, struct end *out)
-{
+                      uint64_t height, uint64_t depth, struct end *out) {
     if (side->x + width > a->width * a->element || side->y + height > sd_array_rows(a) ||
         side->z + depth > sd_array_slices(a))
         return SD_INVALID_VALUE;
@@ -75,8 +70,7 @@ static int find_array(const struct array *a, const struct side *side, uint64_t w
 
 /* With unified addressing the pointers tell what they are; a kind that they contradict is
  * refused. Pinned and managed memory are both sides at once. */
-static bool contradicts(int kind, enum standin_kind dst, enum standin_kind src)
-{
+static bool contradicts(int kind, enum standin_kind dst, enum standin_kind src) {
     bool dst_host = kind == COPY_H2H || kind == COPY_D2H;
     bool src_host = kind == COPY_H2H || kind == COPY_H2D;
     if (kind == COPY_DEFAULT)
@@ -85,8 +79,7 @@ static bool contradicts(int kind, enum standin_kind dst, enum standin_kind src)
            (src_host ? on_device(src) : src == STANDIN_PAGEABLE);
 }
 
-static const char *direction(int kind, const struct end *dst, const struct end *src)
-{
+static const char *direction(int kind, const struct end *dst, const struct end *src) {
     static const char *const words[] = {"H2H", "H2D", "D2H", "D2D"};
     if (kind == COPY_DEFAULT) {
         bool to = on_device(dst->span.kind) || dst->span.kind == STANDIN_MANAGED;
@@ -99,8 +92,7 @@ static const char *direction(int kind, const struct end *dst, const struct end *
     return words[kind];
 }
 
-static enum link link_of(const struct end *dst, const struct end *src)
-{
+static enum link link_of(const struct end *dst, const struct end *src) {
     if (dst->span.kind == STANDIN_PAGEABLE || src->span.kind == STANDIN_PAGEABLE)
         return LINK_PAGEABLE;
     if (on_device(dst->span.kind) && on_device(src->span.kind))
@@ -108,8 +100,7 @@ static enum link link_of(const struct end *dst, const struct end *src)
     return LINK_PINNED;
 }
 
-static int find_sides(struct copy *copy, struct end *dst, struct end *src)
-{
+static int find_sides(struct copy *copy, struct end *dst, struct end *src) {
     if (copy->dst.array && !(dst->array = sd_handle(copy->dst.array, HANDLE_ARRAY)))
         return SD_INVALID_HANDLE;
     if (copy->src.array && !(src->array = sd_handle(copy->src.array, HANDLE_ARRAY)))
@@ -124,9 +115,9 @@ static int find_sides(struct copy *copy, struct end *dst, struct end *src)
         copy->dst.x *= dst->array ? element : 1;
         copy->src.x *= src->array ? element : 1;
     }
-    int status = dst->array ? find_array(dst->array, &copy->dst, copy->width, copy->height,
-                                         copy->depth, dst)
-                            : find_linear(&copy->dst, copy->width, copy->height, copy->depth, dst);
+    int status =
+        dst->array ? find_array(dst->array, &copy->dst, copy->width, copy->height, copy->depth, dst)
+                   : find_linear(&copy->dst, copy->width, copy->height, copy->depth, dst);
     if (status)
         return status;
     return src->array
@@ -134,27 +125,23 @@ static int find_sides(struct copy *copy, struct end *dst, struct end *src)
                : find_linear(&copy->src, copy->width, copy->height, copy->depth, src);
 }
 
-static int peers_match(const struct side *side, const struct end *end)
-{
+static int peers_match(const struct side *side, const struct end *end) {
     if (side->device < 0)
         return SD_OK;
     if (!sd_device(side->device))
         return SD_INVALID_DEVICE;
-    return end->span.device >= 0 && on_device(end->span.kind) &&
-                   end->span.device != side->device
+    return end->span.device >= 0 && on_device(end->span.kind) && end->span.device != side->device
                ? SD_INVALID_VALUE
                : SD_OK;
 }
 
-static bool must_hold_host(const struct copy *copy, const struct end *dst, const struct end *src)
-{
+static bool must_hold_host(const struct copy *copy, const struct end *dst, const struct end *src) {
     if (copy->async)
         return dst->span.kind == STANDIN_PAGEABLE || src->span.kind == STANDIN_PAGEABLE;
     return !(on_device(dst->span.kind) && on_device(src->span.kind));
 }
 
-static int checked_copy(struct device *device, struct copy *copy, struct copied *out)
-{
+static int checked_copy(struct device *device, struct copy *copy, struct copied *out) {
     struct stream *stream = sd_stream(device, copy->stream, copy->per_thread);
     if (!stream)
         return SD_INVALID_HANDLE;
@@ -173,8 +160,8 @@ static int checked_copy(struct device *device, struct copy *copy, struct copied 
     if (contradicts(copy->kind, dst.span.kind, src.span.kind))
         return SD_INVALID_VALUE;
     uint64_t bytes = copy->width * copy->height * copy->depth;
-    *out = (struct copied){true, src.span.kind, dst.span.kind,
-                           direction(copy->kind, &dst, &src), bytes};
+    *out = (struct copied){true, src.span.kind, dst.span.kind, direction(copy->kind, &dst, &src),
+                           bytes};
     struct work work = {.kind = WORK_COPY,
                         .duration_ns = sd_copy_ns(link_of(&dst, &src), bytes),
                         .copy = {dst.box, src.box, copy->width, copy->height, copy->depth,
@@ -183,8 +170,7 @@ static int checked_copy(struct device *device, struct copy *copy, struct copied 
     return sd_submit(stream, work, must_hold_host(copy, &dst, &src), !copy->async);
 }
 
-int sd_copy(const struct copy *wanted, struct copied *out)
-{
+int sd_copy(const struct copy *wanted, struct copied *out) {
     struct copy copy = *wanted;
     struct device *device;
     *out = (struct copied){0};
@@ -192,8 +178,7 @@ int sd_copy(const struct copy *wanted, struct copied *out)
     return status ? status : sd_end_with(checked_copy(device, &copy, out));
 }
 
-static int checked_set(struct device *device, const struct set *set, enum standin_kind *kind)
-{
+static int checked_set(struct device *device, const struct set *set, enum standin_kind *kind) {
     struct stream *stream = sd_stream(device, set->stream, set->per_thread);
     if (!stream)
         return SD_INVALID_HANDLE;
@@ -207,17 +192,15 @@ static int checked_set(struct device *device, const struct set *set, enum standi
     *kind = end.span.kind;
     if (end.span.kind == STANDIN_PAGEABLE || (uintptr_t)set->address % set->element != 0)
         return SD_INVALID_VALUE;
-    struct work work = {.kind = WORK_SET,
-                        .duration_ns = sd_copy_ns(LINK_DEVICE,
-                                                  set->width * set->height * set->depth),
-                        .set = {end.box, set->width, set->height, set->depth, set->value,
-                                set->element}};
+    struct work work = {
+        .kind = WORK_SET,
+        .duration_ns = sd_copy_ns(LINK_DEVICE, set->width * set->height * set->depth),
+        .set = {end.box, set->width, set->height, set->depth, set->value, set->element}};
     /* Host memory is set before cudaMemset returns; device memory later. */
     return sd_submit(stream, work, !set->async && !on_device(end.span.kind), !set->async);
 }
 
-int sd_set(const struct set *set, enum standin_kind *kind)
-{
+int sd_set(const struct set *set, enum standin_kind *kind) {
     struct device *device;
     *kind = STANDIN_PAGEABLE;
     int status = sd_begin_context(&device);

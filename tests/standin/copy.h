@@ -14,11 +14,11 @@
 /* One side of a copy: linear memory, or an array with a place in it (x in bytes). */
 struct side {
     const void *address;
-    uint64_t pitch;  /* bytes between rows; linear memory only */
-    uint64_t rows;   /* rows of a slice; linear memory only */
+    uint64_t pitch; /* bytes between rows; linear memory only */
+    uint64_t rows;  /* rows of a slice; linear memory only */
     const void *array;
     uint64_t x, y, z;
-    int device;      /* of a peer copy, else -1 */
+    int device; /* of a peer copy, else -1 */
 };
 
 /* cudaMemcpyKind */
@@ -56,7 +56,7 @@ struct set {
     uint64_t pitch, rows;          /* rows of a slice */
     uint64_t width, height, depth; /* width in bytes */
     uint32_t value;
-    unsigned element;              /* bytes of the value: 1, 2 or 4 */
+    unsigned element; /* bytes of the value: 1, 2 or 4 */
     const void *stream;
     bool per_thread;
     bool async;

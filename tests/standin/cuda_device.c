@@ -78,12 +78,12 @@ static int tell_error(int error, const char **out, bool name) {
     return *out ? SD_OK : SD_INVALID_VALUE;
 }
 
-#define ERROR_TEXT(symbol, is_name)                                                               \
-    CUresult symbol(CUresult error, const char **pStr);                                           \
-    STANDIN_EXPORT CUresult symbol(CUresult error, const char **pStr) {                           \
-        int status = tell_error((int)error, pStr, is_name);                                       \
-        standin_log(#symbol, status, __builtin_return_address(0), NULL);                          \
-        return (CUresult)status;                                                                  \
+#define ERROR_TEXT(symbol, is_name)                                                                \
+    CUresult symbol(CUresult error, const char **pStr);                                            \
+    STANDIN_EXPORT CUresult symbol(CUresult error, const char **pStr) {                            \
+        int status = tell_error((int)error, pStr, is_name);                                        \
+        standin_log(#symbol, status, __builtin_return_address(0), NULL);                           \
+        return (CUresult)status;                                                                   \
     }
 ERROR_TEXT(cuGetErrorName, true)
 ERROR_TEXT(cuGetErrorString, false)
@@ -140,12 +140,12 @@ DRIVER(cuDeviceComputeCapability, (int *major, int *minor, CUdevice dev), (major
     return status;
 }
 
-#define UUID(name)                                                                                \
-    DRIVER(name, (CUuuid * uuid, CUdevice dev), (uuid, dev)) {                                    \
-        int status = check(dev, uuid);                                                            \
-        if (!status)                                                                              \
-            sd_device_uuid(dev, uuid->bytes);                                                     \
-        return status;                                                                            \
+#define UUID(name)                                                                                 \
+    DRIVER(name, (CUuuid * uuid, CUdevice dev), (uuid, dev)) {                                     \
+        int status = check(dev, uuid);                                                             \
+        if (!status)                                                                               \
+            sd_device_uuid(dev, uuid->bytes);                                                      \
+        return status;                                                                             \
     }
 UUID(cuDeviceGetUuid)
 UUID(cuDeviceGetUuid_v2)

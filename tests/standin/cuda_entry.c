@@ -55,9 +55,9 @@ static void *find(const char *name, int version, bool per_thread) {
         if (suffix > 1 && too_new(name, suffix, version))
             continue;
         for (int twin = per_thread ? 0 : 2; twin < 3; twin++) {
-            int length = suffix > 1 ? snprintf(full, sizeof full, "%s_v%d%s", name, suffix,
-                                               twins[twin])
-                                    : snprintf(full, sizeof full, "%s%s", name, twins[twin]);
+            int length = suffix > 1
+                             ? snprintf(full, sizeof full, "%s_v%d%s", name, suffix, twins[twin])
+                             : snprintf(full, sizeof full, "%s%s", name, twins[twin]);
             void *found = length < (int)sizeof full ? own_function(full) : NULL;
             if (found)
                 return found;
@@ -85,8 +85,7 @@ STANDIN_EXPORT CUresult cuGetProcAddress_v2(const char *symbol, void **pfn, int 
     standin_enter(&call, "cuGetProcAddress_v2", __builtin_return_address(0));
     int state = 0;
     int status = call.fault ? call.fault
-                            : lookup(symbol, pfn, cudaVersion, flags,
-                                     symbolStatus ? &state : NULL);
+                            : lookup(symbol, pfn, cudaVersion, flags, symbolStatus ? &state : NULL);
     if (symbolStatus)
         *symbolStatus = (CUdriverProcAddressQueryResult)state;
     return (CUresult)standin_leave(&call, status);

@@ -129,8 +129,7 @@ DRIVER(cuMemFreeHost, (void *p), (p)) {
     return put_freed(call, status, p, &freed);
 }
 
-DRIVER(cuMemHostRegister_v2, (void *p, size_t bytesize, unsigned int Flags),
-       (p, bytesize, Flags)) {
+DRIVER(cuMemHostRegister_v2, (void *p, size_t bytesize, unsigned int Flags), (p, bytesize, Flags)) {
     int status = need_context();
     if (!status)
         status = sd_register(p, bytesize, Flags);
@@ -235,8 +234,7 @@ DRIVER(cuPointerGetAttribute, (void *data, CUpointer_attribute attribute_number,
 
 /* Attributes that the memory does not have are zero, not errors. */
 DRIVER(cuPointerGetAttributes,
-       (unsigned int numAttributes, CUpointer_attribute *attributes, void **data,
-        CUdeviceptr ptr),
+       (unsigned int numAttributes, CUpointer_attribute *attributes, void **data, CUdeviceptr ptr),
        (numAttributes, attributes, data, ptr)) {
     if (!attributes || !data)
         return SD_INVALID_VALUE;
@@ -279,14 +277,14 @@ static int copy(struct standin_call *call, void *dst, const void *src, size_t by
 #define TO_DEVICE CUdeviceptr dst, const void *src
 #define TO_HOST void *dst, CUdeviceptr src
 #define ON_DEVICE CUdeviceptr dst, CUdeviceptr src
-#define COPY(name, from_to, dst_cast, src_cast, kind)                                             \
-    DRIVER_TWIN(name, _ptds, (from_to, size_t ByteCount), (dst, src, ByteCount)) {                \
-        return copy(call, dst_cast(dst), src_cast(src), ByteCount, kind, false, NULL);            \
+#define COPY(name, from_to, dst_cast, src_cast, kind)                                              \
+    DRIVER_TWIN(name, _ptds, (from_to, size_t ByteCount), (dst, src, ByteCount)) {                 \
+        return copy(call, dst_cast(dst), src_cast(src), ByteCount, kind, false, NULL);             \
     }
-#define COPY_ASYNC(name, from_to, dst_cast, src_cast, kind)                                       \
-    DRIVER_TWIN(name, _ptsz, (from_to, size_t ByteCount, CUstream hStream),                       \
-                (dst, src, ByteCount, hStream)) {                                                 \
-        return copy(call, dst_cast(dst), src_cast(src), ByteCount, kind, true, hStream);          \
+#define COPY_ASYNC(name, from_to, dst_cast, src_cast, kind)                                        \
+    DRIVER_TWIN(name, _ptsz, (from_to, size_t ByteCount, CUstream hStream),                        \
+                (dst, src, ByteCount, hStream)) {                                                  \
+        return copy(call, dst_cast(dst), src_cast(src), ByteCount, kind, true, hStream);           \
     }
 COPY(cuMemcpy, ON_DEVICE, AT, AT, COPY_DEFAULT)
 COPY(cuMemcpyHtoD_v2, TO_DEVICE, AT, , COPY_H2D)
@@ -327,15 +325,15 @@ static int fill(struct standin_call *call, CUdeviceptr p, uint32_t value, unsign
     return status;
 }
 
-#define SET(bits, type, param)                                                                    \
-    DRIVER_TWIN(cuMemsetD##bits##_v2, _ptds, (CUdeviceptr dstDevice, type param, size_t N),       \
-                (dstDevice, param, N)) {                                                          \
-        return fill(call, dstDevice, param, bits / 8, N, false, NULL);                            \
-    }                                                                                             \
-    DRIVER_TWIN(cuMemsetD##bits##Async, _ptsz,                                                    \
-                (CUdeviceptr dstDevice, type param, size_t N, CUstream hStream),                  \
-                (dstDevice, param, N, hStream)) {                                                 \
-        return fill(call, dstDevice, param, bits / 8, N, true, hStream);                          \
+#define SET(bits, type, param)                                                                     \
+    DRIVER_TWIN(cuMemsetD##bits##_v2, _ptds, (CUdeviceptr dstDevice, type param, size_t N),        \
+                (dstDevice, param, N)) {                                                           \
+        return fill(call, dstDevice, param, bits / 8, N, false, NULL);                             \
+    }                                                                                              \
+    DRIVER_TWIN(cuMemsetD##bits##Async, _ptsz,                                                     \
+                (CUdeviceptr dstDevice, type param, size_t N, CUstream hStream),                   \
+                (dstDevice, param, N, hStream)) {                                                  \
+        return fill(call, dstDevice, param, bits / 8, N, true, hStream);                           \
     }
 SET(8, unsigned char, uc)
 SET(16, unsigned short, us)

@@ -72,8 +72,7 @@ DRIVER(cuLibraryUnload, (CUlibrary library), (library)) {
     return delete_module(library);
 }
 
-static int function_of(struct standin_call *call, void *out, const void *handle,
-                       const char *name) {
+static int function_of(struct standin_call *call, void *out, const void *handle, const char *name) {
     if (!out || !name || !*name)
         return SD_INVALID_VALUE;
     int status = sd_begin();
@@ -234,11 +233,10 @@ DRIVER_TWIN(cuLaunchKernelEx, _ptsz,
     (void)kernelParams, (void)extra;
     if (!config)
         return SD_INVALID_VALUE;
-    return launch(call,
-                  &(struct launch){.function = f,
-                                   .grid = {config->gridDimX, config->gridDimY, config->gridDimZ},
-                                   .block = {config->blockDimX, config->blockDimY,
-                                             config->blockDimZ},
-                                   .shared = config->sharedMemBytes,
-                                   .stream = config->hStream});
+    return launch(
+        call, &(struct launch){.function = f,
+                               .grid = {config->gridDimX, config->gridDimY, config->gridDimZ},
+                               .block = {config->blockDimX, config->blockDimY, config->blockDimZ},
+                               .shared = config->sharedMemBytes,
+                               .stream = config->hStream});
 }

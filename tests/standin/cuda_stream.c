@@ -122,8 +122,7 @@ static int capture_info(struct standin_call *call, CUstream stream, CUstreamCapt
 
 DRIVER_TWIN(cuStreamGetCaptureInfo_v2, _ptsz,
             (CUstream hStream, CUstreamCaptureStatus *captureStatus_out, cuuint64_t *id_out,
-             CUgraph *graph_out, const CUgraphNode **dependencies_out,
-             size_t *numDependencies_out),
+             CUgraph *graph_out, const CUgraphNode **dependencies_out, size_t *numDependencies_out),
             (hStream, captureStatus_out, id_out, graph_out, dependencies_out,
              numDependencies_out)) {
     return capture_info(call, hStream, captureStatus_out, id_out, graph_out, dependencies_out,

@@ -115,8 +115,7 @@ DRIVER(cuMemUnmap, (CUdeviceptr ptr, size_t size), (ptr, size)) {
     return sd_end_with(sd_vmm_unmap(ptr, size));
 }
 
-DRIVER(cuMemSetAccess,
-       (CUdeviceptr ptr, size_t size, const CUmemAccessDesc *desc, size_t count),
+DRIVER(cuMemSetAccess, (CUdeviceptr ptr, size_t size, const CUmemAccessDesc *desc, size_t count),
        (ptr, size, desc, count)) {
     PUT("ptr", ptr);
     PUT("size", size);
@@ -126,8 +125,7 @@ DRIVER(cuMemSetAccess,
     return status ? status : sd_end_with(sd_vmm_set_access(ptr, size));
 }
 
-DRIVER(cuMemGetAccess,
-       (unsigned long long *flags, const CUmemLocation *location, CUdeviceptr ptr),
+DRIVER(cuMemGetAccess, (unsigned long long *flags, const CUmemLocation *location, CUdeviceptr ptr),
        (flags, location, ptr)) {
     if (!flags || !location)
         return SD_INVALID_VALUE;
@@ -146,8 +144,8 @@ DRIVER(cuMemGetAllocationPropertiesFromHandle,
     int status = begin_physical(handle, &physical);
     if (status)
         return status;
-    *prop = (CUmemAllocationProp){.type = (CUmemAllocationType)1,
-                                  .location = {CU_MEM_LOCATION_TYPE_DEVICE,
-                                               physical->device->ordinal}};
+    *prop =
+        (CUmemAllocationProp){.type = (CUmemAllocationType)1,
+                              .location = {CU_MEM_LOCATION_TYPE_DEVICE, physical->device->ordinal}};
     return sd_end_with(SD_OK);
 }

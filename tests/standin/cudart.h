@@ -30,45 +30,43 @@ extern __thread int sd_cudart_last_error;
 
 #define UNPACK(...) __VA_ARGS__
 
-#define CUDART_ENTRY(symbol, body, params, args, twin)                                            \
-    cudaError_t symbol params;                                                                    \
-    STANDIN_EXPORT cudaError_t symbol params                                                      \
-    {                                                                                             \
-        struct standin_call call;                                                                 \
-        standin_enter(&call, #symbol, __builtin_return_address(0));                               \
-        call.per_thread = twin;                                                                   \
-        return (cudaError_t)sd_cudart_leave(&call, body(&call, UNPACK args));                     \
+#define CUDART_ENTRY(symbol, body, params, args, twin)                                             \
+    cudaError_t symbol params;                                                                     \
+    STANDIN_EXPORT cudaError_t symbol params {                                                     \
+        struct standin_call call;                                                                  \
+        standin_enter(&call, #symbol, __builtin_return_address(0));                                \
+        call.per_thread = twin;                                                                    \
+        return (cudaError_t)sd_cudart_leave(&call, body(&call, UNPACK args));                      \
     }
 
-#define CUDART(name, params, args)                                                                \
-    static int body_##name(struct standin_call *call, UNPACK params);                             \
-    CUDART_ENTRY(name, body_##name, params, args, false)                                          \
+#define CUDART(name, params, args)                                                                 \
+    static int body_##name(struct standin_call *call, UNPACK params);                              \
+    CUDART_ENTRY(name, body_##name, params, args, false)                                           \
     static int body_##name(struct standin_call *call, UNPACK params)
 
-#define CUDART_TWIN(name, suffix, params, args)                                                   \
-    static int body_##name(struct standin_call *call, UNPACK params);                             \
-    CUDART_ENTRY(name, body_##name, params, args, false)                                          \
-    CUDART_ENTRY(name##suffix, body_##name, params, args, true)                                   \
+#define CUDART_TWIN(name, suffix, params, args)                                                    \
+    static int body_##name(struct standin_call *call, UNPACK params);                              \
+    CUDART_ENTRY(name, body_##name, params, args, false)                                           \
+    CUDART_ENTRY(name##suffix, body_##name, params, args, true)                                    \
     static int body_##name(struct standin_call *call, UNPACK params)
 
 /* Functions without parameters. */
-#define CUDART_VOID(name)                                                                         \
-    static int body_##name(struct standin_call *call);                                            \
-    cudaError_t name(void);                                                                       \
-    STANDIN_EXPORT cudaError_t name(void)                                                         \
-    {                                                                                             \
-        struct standin_call call;                                                                 \
-        standin_enter(&call, #name, __builtin_return_address(0));                                 \
-        return (cudaError_t)sd_cudart_leave(&call, body_##name(&call));                           \
-    }                                                                                             \
+#define CUDART_VOID(name)                                                                          \
+    static int body_##name(struct standin_call *call);                                             \
+    cudaError_t name(void);                                                                        \
+    STANDIN_EXPORT cudaError_t name(void) {                                                        \
+        struct standin_call call;                                                                  \
+        standin_enter(&call, #name, __builtin_return_address(0));                                  \
+        return (cudaError_t)sd_cudart_leave(&call, body_##name(&call));                            \
+    }                                                                                              \
     static int body_##name(struct standin_call *call)
 
 #define ATTEMPT(expression) (call->fault ? call->fault : (expression))
 #define PUT(key, value) standin_put(call, key, (uint64_t)(value))
 #define PUT_INT(key, value) standin_put_signed(call, key, (int64_t)(value))
 /* What an out-pointer tells, 0 after a failure. */
-#define OUT(pointer) (status == SD_OK && (pointer) ? (uint64_t)*(pointer) : 0)
-#define PUT_OUT(key, pointer) PUT(key, status == SD_OK && (pointer) ? (uintptr_t)*(pointer) : 0)
+#define OUT(pointer) (status == SD_OK && (pointer) ? (uint64_t) * (pointer) : 0)
+#define PUT_OUT(key, pointer) PUT(key, status == SD_OK && (pointer) ? (uintptr_t) * (pointer) : 0)
 #define PUT_DEVICE() PUT_INT("device", sd_current_ordinal())
 
 #endif

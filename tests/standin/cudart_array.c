@@ -14,8 +14,7 @@
 /* ---- arrays come and go --------------------------------------------------------------------- */
 
 static int new_array(cudaArray_t *out, const struct cudaChannelFormatDesc *desc, size_t width,
-                     size_t height, size_t depth, unsigned flags)
-{
+                     size_t height, size_t depth, unsigned flags) {
     struct device *device;
     if (!out || !desc)
         return SD_INVALID_VALUE;
@@ -34,26 +33,23 @@ static int new_array(cudaArray_t *out, const struct cudaChannelFormatDesc *desc,
 
 static void put_array(struct standin_call *call, int status, cudaArray_t *array, size_t width,
                       size_t height, size_t depth, const struct cudaChannelFormatDesc *desc,
-                      unsigned flags)
-{
+                      unsigned flags) {
     PUT_OUT("ptr", array);
     PUT("width", width);
     PUT("height", height);
     PUT("depth", depth);
     /* Bits of the channels, x in the lowest byte. */
-    PUT("format", desc ? (unsigned)(desc->x | desc->y << 8 | desc->z << 16) |
-                             (unsigned)desc->w << 24
-                       : 0);
+    PUT("format",
+        desc ? (unsigned)(desc->x | desc->y << 8 | desc->z << 16) | (unsigned)desc->w << 24 : 0);
     PUT("flags", flags);
     PUT_DEVICE();
     standin_put_text(call, "memory", "array");
 }
 
 CUDART(cudaMallocArray,
-       (cudaArray_t * array, const struct cudaChannelFormatDesc *desc, size_t width,
-        size_t height, unsigned int flags),
-       (array, desc, width, height, flags))
-{
+       (cudaArray_t * array, const struct cudaChannelFormatDesc *desc, size_t width, size_t height,
+        unsigned int flags),
+       (array, desc, width, height, flags)) {
     int status = ATTEMPT(new_array(array, desc, width, height, 0, flags));
     put_array(call, status, array, width, height, 0, desc, flags);
     return status;
@@ -62,16 +58,13 @@ CUDART(cudaMallocArray,
 CUDART(cudaMalloc3DArray,
        (cudaArray_t * array, const struct cudaChannelFormatDesc *desc, struct cudaExtent extent,
         unsigned int flags),
-       (array, desc, extent, flags))
-{
-    int status =
-        ATTEMPT(new_array(array, desc, extent.width, extent.height, extent.depth, flags));
+       (array, desc, extent, flags)) {
+    int status = ATTEMPT(new_array(array, desc, extent.width, extent.height, extent.depth, flags));
     put_array(call, status, array, extent.width, extent.height, extent.depth, desc, flags);
     return status;
 }
 
-static int free_array(cudaArray_t handle, struct freed *out)
-{
+static int free_array(cudaArray_t handle, struct freed *out) {
     int status = sd_begin();
     if (status)
         return status;
@@ -87,8 +80,7 @@ static int free_array(cudaArray_t handle, struct freed *out)
     return sd_end_with(SD_OK);
 }
 
-CUDART(cudaFreeArray, (cudaArray_t array), (array))
-{
+CUDART(cudaFreeArray, (cudaArray_t array), (array)) {
     struct freed freed = {0};
     int status = ATTEMPT(free_array(array, &freed));
     PUT("ptr", (uintptr_t)array);
@@ -101,8 +93,7 @@ CUDART(cudaFreeArray, (cudaArray_t array), (array))
 }
 
 static int array_info(struct cudaChannelFormatDesc *desc, struct cudaExtent *extent,
-                      unsigned *flags, cudaArray_const_t handle)
-{
+                      unsigned *flags, cudaArray_const_t handle) {
     int status = sd_begin();
     if (status)
         return status;
@@ -122,42 +113,36 @@ static int array_info(struct cudaChannelFormatDesc *desc, struct cudaExtent *ext
 CUDART(cudaArrayGetInfo,
        (struct cudaChannelFormatDesc * desc, struct cudaExtent *extent, unsigned int *flags,
         cudaArray_t array),
-       (desc, extent, flags, array))
-{
+       (desc, extent, flags, array)) {
     return ATTEMPT(array_info(desc, extent, flags, array));
 }
 
 CUDART(cudaGetChannelDesc, (struct cudaChannelFormatDesc * desc, cudaArray_const_t array),
-       (desc, array))
-{
+       (desc, array)) {
     return ATTEMPT(desc ? array_info(desc, NULL, NULL, array) : SD_INVALID_VALUE);
 }
 
 struct cudaChannelFormatDesc cudaCreateChannelDesc(int x, int y, int z, int w,
                                                    enum cudaChannelFormatKind f);
 STANDIN_EXPORT struct cudaChannelFormatDesc cudaCreateChannelDesc(int x, int y, int z, int w,
-                                                                  enum cudaChannelFormatKind f)
-{
+                                                                  enum cudaChannelFormatKind f) {
     standin_log("cudaCreateChannelDesc", 0, __builtin_return_address(0), NULL);
     return (struct cudaChannelFormatDesc){x, y, z, w, f};
 }
 
 /* ---- copies of arrays ----------------------------------------------------------------------- */
 
-static struct side at(cudaArray_const_t array, size_t x, size_t y)
-{
-    return (struct side){.array = array ? (const void *)array : (const void *)1, .x = x, .y = y,
-                         .device = -1};
+static struct side at(cudaArray_const_t array, size_t x, size_t y) {
+    return (struct side){
+        .array = array ? (const void *)array : (const void *)1, .x = x, .y = y, .device = -1};
 }
 
-static struct side linear(const void *p, size_t pitch, size_t rows)
-{
+static struct side linear(const void *p, size_t pitch, size_t rows) {
     return (struct side){.address = p, .pitch = pitch, .rows = rows, .device = -1};
 }
 
 static int run(struct standin_call *call, struct side dst, struct side src, size_t width,
-               size_t height, int kind, bool async, cudaStream_t stream)
-{
+               size_t height, int kind, bool async, cudaStream_t stream) {
     struct copied copied = {0};
     struct copy copy = {.dst = dst,
                         .src = src,
@@ -177,10 +162,9 @@ static int run(struct standin_call *call, struct side dst, struct side src, size
     return status;
 }
 
-static int to_array(struct standin_call *call, cudaArray_t dst, size_t x, size_t y,
-                    const void *src, size_t spitch, size_t width, size_t height, int kind,
-                    bool async, cudaStream_t stream)
-{
+static int to_array(struct standin_call *call, cudaArray_t dst, size_t x, size_t y, const void *src,
+                    size_t spitch, size_t width, size_t height, int kind, bool async,
+                    cudaStream_t stream) {
     PUT("dst_array", (uintptr_t)dst);
     PUT("src", (uintptr_t)src);
     return run(call, at(dst, x, y), linear(src, spitch, height), width, height, kind, async,
@@ -189,8 +173,7 @@ static int to_array(struct standin_call *call, cudaArray_t dst, size_t x, size_t
 
 static int from_array(struct standin_call *call, void *dst, size_t dpitch, cudaArray_const_t src,
                       size_t x, size_t y, size_t width, size_t height, int kind, bool async,
-                      cudaStream_t stream)
-{
+                      cudaStream_t stream) {
     PUT("dst", (uintptr_t)dst);
     PUT("src_array", (uintptr_t)src);
     return run(call, linear(dst, dpitch, height), at(src, x, y), width, height, kind, async,
@@ -200,8 +183,7 @@ static int from_array(struct standin_call *call, void *dst, size_t dpitch, cudaA
 CUDART_TWIN(cudaMemcpy2DToArray, _ptds,
             (cudaArray_t dst, size_t wOffset, size_t hOffset, const void *src, size_t spitch,
              size_t width, size_t height, enum cudaMemcpyKind kind),
-            (dst, wOffset, hOffset, src, spitch, width, height, kind))
-{
+            (dst, wOffset, hOffset, src, spitch, width, height, kind)) {
     PUT("spitch", spitch);
     return to_array(call, dst, wOffset, hOffset, src, spitch, width, height, (int)kind, false,
                     NULL);
@@ -210,8 +192,7 @@ CUDART_TWIN(cudaMemcpy2DToArray, _ptds,
 CUDART_TWIN(cudaMemcpy2DToArrayAsync, _ptsz,
             (cudaArray_t dst, size_t wOffset, size_t hOffset, const void *src, size_t spitch,
              size_t width, size_t height, enum cudaMemcpyKind kind, cudaStream_t stream),
-            (dst, wOffset, hOffset, src, spitch, width, height, kind, stream))
-{
+            (dst, wOffset, hOffset, src, spitch, width, height, kind, stream)) {
     PUT("spitch", spitch);
     return to_array(call, dst, wOffset, hOffset, src, spitch, width, height, (int)kind, true,
                     stream);
@@ -220,8 +201,7 @@ CUDART_TWIN(cudaMemcpy2DToArrayAsync, _ptsz,
 CUDART_TWIN(cudaMemcpy2DFromArray, _ptds,
             (void *dst, size_t dpitch, cudaArray_const_t src, size_t wOffset, size_t hOffset,
              size_t width, size_t height, enum cudaMemcpyKind kind),
-            (dst, dpitch, src, wOffset, hOffset, width, height, kind))
-{
+            (dst, dpitch, src, wOffset, hOffset, width, height, kind)) {
     PUT("dpitch", dpitch);
     return from_array(call, dst, dpitch, src, wOffset, hOffset, width, height, (int)kind, false,
                       NULL);
@@ -230,17 +210,15 @@ CUDART_TWIN(cudaMemcpy2DFromArray, _ptds,
 CUDART_TWIN(cudaMemcpy2DFromArrayAsync, _ptsz,
             (void *dst, size_t dpitch, cudaArray_const_t src, size_t wOffset, size_t hOffset,
              size_t width, size_t height, enum cudaMemcpyKind kind, cudaStream_t stream),
-            (dst, dpitch, src, wOffset, hOffset, width, height, kind, stream))
-{
+            (dst, dpitch, src, wOffset, hOffset, width, height, kind, stream)) {
     PUT("dpitch", dpitch);
     return from_array(call, dst, dpitch, src, wOffset, hOffset, width, height, (int)kind, true,
                       stream);
 }
 
 static int between_arrays(struct standin_call *call, cudaArray_t dst, size_t dx, size_t dy,
-                          cudaArray_const_t src, size_t sx, size_t sy, size_t width,
-                          size_t height, int kind)
-{
+                          cudaArray_const_t src, size_t sx, size_t sy, size_t width, size_t height,
+                          int kind) {
     PUT("dst_array", (uintptr_t)dst);
     PUT("src_array", (uintptr_t)src);
     return run(call, at(dst, dx, dy), at(src, sx, sy), width, height, kind, false, NULL);
@@ -250,8 +228,7 @@ CUDART_TWIN(cudaMemcpy2DArrayToArray, _ptds,
             (cudaArray_t dst, size_t wOffsetDst, size_t hOffsetDst, cudaArray_const_t src,
              size_t wOffsetSrc, size_t hOffsetSrc, size_t width, size_t height,
              enum cudaMemcpyKind kind),
-            (dst, wOffsetDst, hOffsetDst, src, wOffsetSrc, hOffsetSrc, width, height, kind))
-{
+            (dst, wOffsetDst, hOffsetDst, src, wOffsetSrc, hOffsetSrc, width, height, kind)) {
     return between_arrays(call, dst, wOffsetDst, hOffsetDst, src, wOffsetSrc, hOffsetSrc, width,
                           height, (int)kind);
 }
@@ -261,49 +238,43 @@ CUDART_TWIN(cudaMemcpy2DArrayToArray, _ptds,
 CUDART_TWIN(cudaMemcpyToArray, _ptds,
             (cudaArray_t dst, size_t wOffset, size_t hOffset, const void *src, size_t count,
              enum cudaMemcpyKind kind),
-            (dst, wOffset, hOffset, src, count, kind))
-{
+            (dst, wOffset, hOffset, src, count, kind)) {
     return to_array(call, dst, wOffset, hOffset, src, count, count, 1, (int)kind, false, NULL);
 }
 
 CUDART_TWIN(cudaMemcpyToArrayAsync, _ptsz,
             (cudaArray_t dst, size_t wOffset, size_t hOffset, const void *src, size_t count,
              enum cudaMemcpyKind kind, cudaStream_t stream),
-            (dst, wOffset, hOffset, src, count, kind, stream))
-{
+            (dst, wOffset, hOffset, src, count, kind, stream)) {
     return to_array(call, dst, wOffset, hOffset, src, count, count, 1, (int)kind, true, stream);
 }
 
 CUDART_TWIN(cudaMemcpyFromArray, _ptds,
             (void *dst, cudaArray_const_t src, size_t wOffset, size_t hOffset, size_t count,
              enum cudaMemcpyKind kind),
-            (dst, src, wOffset, hOffset, count, kind))
-{
+            (dst, src, wOffset, hOffset, count, kind)) {
     return from_array(call, dst, count, src, wOffset, hOffset, count, 1, (int)kind, false, NULL);
 }
 
 CUDART_TWIN(cudaMemcpyFromArrayAsync, _ptsz,
             (void *dst, cudaArray_const_t src, size_t wOffset, size_t hOffset, size_t count,
              enum cudaMemcpyKind kind, cudaStream_t stream),
-            (dst, src, wOffset, hOffset, count, kind, stream))
-{
+            (dst, src, wOffset, hOffset, count, kind, stream)) {
     return from_array(call, dst, count, src, wOffset, hOffset, count, 1, (int)kind, true, stream);
 }
 
 CUDART_TWIN(cudaMemcpyArrayToArray, _ptds,
             (cudaArray_t dst, size_t wOffsetDst, size_t hOffsetDst, cudaArray_const_t src,
              size_t wOffsetSrc, size_t hOffsetSrc, size_t count, enum cudaMemcpyKind kind),
-            (dst, wOffsetDst, hOffsetDst, src, wOffsetSrc, hOffsetSrc, count, kind))
-{
-    return between_arrays(call, dst, wOffsetDst, hOffsetDst, src, wOffsetSrc, hOffsetSrc, count,
-                          1, (int)kind);
+            (dst, wOffsetDst, hOffsetDst, src, wOffsetSrc, hOffsetSrc, count, kind)) {
+    return between_arrays(call, dst, wOffsetDst, hOffsetDst, src, wOffsetSrc, hOffsetSrc, count, 1,
+                          (int)kind);
 }
 
 /* ---- module variables ----------------------------------------------------------------------- */
 
 /* Where the variable's bytes lie on the current device. */
-static int symbol_at(const void *symbol, size_t count, size_t offset, char **out)
-{
+static int symbol_at(const void *symbol, size_t count, size_t offset, char **out) {
     struct device *device;
     struct variable *variable;
     struct memory *memory;
@@ -319,13 +290,12 @@ static int symbol_at(const void *symbol, size_t count, size_t offset, char **out
 }
 
 static int copy_symbol(struct standin_call *call, void *dst, const void *src, const void *symbol,
-                       size_t count, size_t offset, int kind, bool async, cudaStream_t stream)
-{
+                       size_t count, size_t offset, int kind, bool async, cudaStream_t stream) {
     char *p = NULL;
     /* A variable lies on the device: no copy of it goes to or comes from another host side. */
     bool to = dst == NULL;
     int status = call->fault ? SD_OK : symbol_at(symbol, count, offset, &p);
-    if (!status && (kind == COPY_H2H || kind == (to ? COPY_D2H : COPY_H2D)))
+    if (!status && !call->fault && (kind == COPY_H2H || kind == (to ? COPY_D2H : COPY_H2D)))
         status = SD_INVALID_DIRECTION;
     PUT("symbol", (uintptr_t)symbol);
     PUT(to ? "src" : "dst", (uintptr_t)(to ? src : dst));
@@ -344,23 +314,20 @@ static int copy_symbol(struct standin_call *call, void *dst, const void *src, co
 CUDART_TWIN(cudaMemcpyToSymbol, _ptds,
             (const void *symbol, const void *src, size_t count, size_t offset,
              enum cudaMemcpyKind kind),
-            (symbol, src, count, offset, kind))
-{
+            (symbol, src, count, offset, kind)) {
     return copy_symbol(call, NULL, src, symbol, count, offset, (int)kind, false, NULL);
 }
 
 CUDART_TWIN(cudaMemcpyToSymbolAsync, _ptsz,
             (const void *symbol, const void *src, size_t count, size_t offset,
              enum cudaMemcpyKind kind, cudaStream_t stream),
-            (symbol, src, count, offset, kind, stream))
-{
+            (symbol, src, count, offset, kind, stream)) {
     return copy_symbol(call, NULL, src, symbol, count, offset, (int)kind, true, stream);
 }
 
 /* A NULL destination is refused; copy_symbol() takes it for the other direction. */
 static int from_symbol(struct standin_call *call, void *dst, const void *symbol, size_t count,
-                       size_t offset, int kind, bool async, cudaStream_t stream)
-{
+                       size_t offset, int kind, bool async, cudaStream_t stream) {
     if (dst)
         return copy_symbol(call, dst, NULL, symbol, count, offset, kind, async, stream);
     PUT("symbol", (uintptr_t)symbol);
@@ -375,23 +342,19 @@ static int from_symbol(struct standin_call *call, void *dst, const void *symbol,
 }
 
 CUDART_TWIN(cudaMemcpyFromSymbol, _ptds,
-            (void *dst, const void *symbol, size_t count, size_t offset,
-             enum cudaMemcpyKind kind),
-            (dst, symbol, count, offset, kind))
-{
+            (void *dst, const void *symbol, size_t count, size_t offset, enum cudaMemcpyKind kind),
+            (dst, symbol, count, offset, kind)) {
     return from_symbol(call, dst, symbol, count, offset, (int)kind, false, NULL);
 }
 
 CUDART_TWIN(cudaMemcpyFromSymbolAsync, _ptsz,
-            (void *dst, const void *symbol, size_t count, size_t offset,
-             enum cudaMemcpyKind kind, cudaStream_t stream),
-            (dst, symbol, count, offset, kind, stream))
-{
+            (void *dst, const void *symbol, size_t count, size_t offset, enum cudaMemcpyKind kind,
+             cudaStream_t stream),
+            (dst, symbol, count, offset, kind, stream)) {
     return from_symbol(call, dst, symbol, count, offset, (int)kind, true, stream);
 }
 
-CUDART(cudaGetSymbolAddress, (void **devPtr, const void *symbol), (devPtr, symbol))
-{
+CUDART(cudaGetSymbolAddress, (void **devPtr, const void *symbol), (devPtr, symbol)) {
     char *p = NULL;
     int status = ATTEMPT(devPtr ? symbol_at(symbol, 0, 0, &p) : SD_INVALID_VALUE);
     if (!status)
@@ -399,8 +362,7 @@ CUDART(cudaGetSymbolAddress, (void **devPtr, const void *symbol), (devPtr, symbo
     return status;
 }
 
-static int symbol_size(size_t *size, const void *symbol)
-{
+static int symbol_size(size_t *size, const void *symbol) {
     struct device *device;
     struct variable *variable;
     struct memory *memory;
@@ -413,7 +375,6 @@ static int symbol_size(size_t *size, const void *symbol)
     return sd_end_with(status);
 }
 
-CUDART(cudaGetSymbolSize, (size_t * size, const void *symbol), (size, symbol))
-{
+CUDART(cudaGetSymbolSize, (size_t * size, const void *symbol), (size, symbol)) {
     return ATTEMPT(size ? symbol_size(size, symbol) : SD_INVALID_VALUE);
 }

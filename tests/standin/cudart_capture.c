@@ -8,8 +8,7 @@
 #include "stream.h"
 
 /* The stream of a call, with the lock held on status 0. */
-static int begin_stream(const struct standin_call *call, cudaStream_t handle, struct stream **out)
-{
+static int begin_stream(const struct standin_call *call, cudaStream_t handle, struct stream **out) {
     struct device *device;
     int status = sd_begin_context(&device);
     if (status)
@@ -18,16 +17,14 @@ static int begin_stream(const struct standin_call *call, cudaStream_t handle, st
     return *out ? SD_OK : sd_end_with(SD_INVALID_HANDLE);
 }
 
-static int begin_capture(struct standin_call *call, cudaStream_t handle, int mode)
-{
+static int begin_capture(struct standin_call *call, cudaStream_t handle, int mode) {
     struct stream *s;
     int status = begin_stream(call, handle, &s);
     return status ? status : sd_end_with(sd_capture_begin(s, mode, NULL, NULL, 0));
 }
 
-CUDART_TWIN(cudaStreamBeginCapture, _ptsz,
-            (cudaStream_t stream, enum cudaStreamCaptureMode mode), (stream, mode))
-{
+CUDART_TWIN(cudaStreamBeginCapture, _ptsz, (cudaStream_t stream, enum cudaStreamCaptureMode mode),
+            (stream, mode)) {
     int status = ATTEMPT(begin_capture(call, stream, (int)mode));
     PUT("stream", (uintptr_t)stream);
     PUT("mode", mode);
@@ -36,8 +33,7 @@ CUDART_TWIN(cudaStreamBeginCapture, _ptsz,
 }
 
 static int begin_capture_to(struct standin_call *call, cudaStream_t handle, cudaGraph_t graph,
-                            const cudaGraphNode_t *nodes, size_t count, int mode)
-{
+                            const cudaGraphNode_t *nodes, size_t count, int mode) {
     struct stream *s;
     int status = begin_stream(call, handle, &s);
     if (status)
@@ -57,8 +53,7 @@ CUDART_TWIN(cudaStreamBeginCaptureToGraph, _ptsz,
             (cudaStream_t stream, cudaGraph_t graph, const cudaGraphNode_t *dependencies,
              const cudaGraphEdgeData *dependencyData, size_t numDependencies,
              enum cudaStreamCaptureMode mode),
-            (stream, graph, dependencies, dependencyData, numDependencies, mode))
-{
+            (stream, graph, dependencies, dependencyData, numDependencies, mode)) {
     (void)dependencyData;
     int status =
         ATTEMPT(begin_capture_to(call, stream, graph, dependencies, numDependencies, (int)mode));
@@ -69,8 +64,7 @@ CUDART_TWIN(cudaStreamBeginCaptureToGraph, _ptsz,
     return status;
 }
 
-static int end_capture(struct standin_call *call, cudaStream_t handle, cudaGraph_t *out)
-{
+static int end_capture(struct standin_call *call, cudaStream_t handle, cudaGraph_t *out) {
     struct stream *s;
     struct graph *graph = NULL;
     if (!out)
@@ -84,8 +78,7 @@ static int end_capture(struct standin_call *call, cudaStream_t handle, cudaGraph
 }
 
 CUDART_TWIN(cudaStreamEndCapture, _ptsz, (cudaStream_t stream, cudaGraph_t *pGraph),
-            (stream, pGraph))
-{
+            (stream, pGraph)) {
     int status = ATTEMPT(end_capture(call, stream, pGraph));
     PUT("stream", (uintptr_t)stream);
     PUT_OUT("graph", pGraph);
@@ -94,8 +87,7 @@ CUDART_TWIN(cudaStreamEndCapture, _ptsz, (cudaStream_t stream, cudaGraph_t *pGra
 }
 
 static int is_capturing(struct standin_call *call, cudaStream_t handle,
-                        enum cudaStreamCaptureStatus *out)
-{
+                        enum cudaStreamCaptureStatus *out) {
     struct stream *s;
     if (!out)
         return SD_INVALID_VALUE;
@@ -108,16 +100,14 @@ static int is_capturing(struct standin_call *call, cudaStream_t handle,
 
 CUDART_TWIN(cudaStreamIsCapturing, _ptsz,
             (cudaStream_t stream, enum cudaStreamCaptureStatus *pCaptureStatus),
-            (stream, pCaptureStatus))
-{
+            (stream, pCaptureStatus)) {
     return ATTEMPT(is_capturing(call, stream, pCaptureStatus));
 }
 
 static int capture_info(struct standin_call *call, cudaStream_t handle,
                         enum cudaStreamCaptureStatus *state, unsigned long long *id,
                         cudaGraph_t *graph, const cudaGraphNode_t **nodes,
-                        const cudaGraphEdgeData **edges, size_t *count)
-{
+                        const cudaGraphEdgeData **edges, size_t *count) {
     struct stream *s;
     if (!state)
         return SD_INVALID_VALUE;
@@ -140,17 +130,16 @@ static int capture_info(struct standin_call *call, cudaStream_t handle,
     return sd_end_with(SD_OK);
 }
 
-#define CAPTURE_INFO(name)                                                                        \
-    CUDART_TWIN(name, _ptsz,                                                                      \
-                (cudaStream_t stream, enum cudaStreamCaptureStatus *captureStatus_out,            \
-                 unsigned long long *id_out, cudaGraph_t *graph_out,                              \
-                 const cudaGraphNode_t **dependencies_out,                                        \
-                 const cudaGraphEdgeData **edgeData_out, size_t *numDependencies_out),            \
-                (stream, captureStatus_out, id_out, graph_out, dependencies_out, edgeData_out,    \
-                 numDependencies_out))                                                            \
-    {                                                                                             \
-        return ATTEMPT(capture_info(call, stream, captureStatus_out, id_out, graph_out,           \
-                                    dependencies_out, edgeData_out, numDependencies_out));        \
+#define CAPTURE_INFO(name)                                                                         \
+    CUDART_TWIN(name, _ptsz,                                                                       \
+                (cudaStream_t stream, enum cudaStreamCaptureStatus * captureStatus_out,            \
+                 unsigned long long *id_out, cudaGraph_t *graph_out,                               \
+                 const cudaGraphNode_t **dependencies_out, const cudaGraphEdgeData **edgeData_out, \
+                 size_t *numDependencies_out),                                                     \
+                (stream, captureStatus_out, id_out, graph_out, dependencies_out, edgeData_out,     \
+                 numDependencies_out)) {                                                           \
+        return ATTEMPT(capture_info(call, stream, captureStatus_out, id_out, graph_out,            \
+                                    dependencies_out, edgeData_out, numDependencies_out));         \
     }
 
 #if CUDA_MAJOR >= 13
@@ -162,8 +151,7 @@ CUDART_TWIN(cudaStreamGetCaptureInfo_v2, _ptsz,
             (cudaStream_t stream, enum cudaStreamCaptureStatus *captureStatus_out,
              unsigned long long *id_out, cudaGraph_t *graph_out,
              const cudaGraphNode_t **dependencies_out, size_t *numDependencies_out),
-            (stream, captureStatus_out, id_out, graph_out, dependencies_out, numDependencies_out))
-{
+            (stream, captureStatus_out, id_out, graph_out, dependencies_out, numDependencies_out)) {
     return ATTEMPT(capture_info(call, stream, captureStatus_out, id_out, graph_out,
                                 dependencies_out, NULL, numDependencies_out));
 }
@@ -171,15 +159,13 @@ CUDART_TWIN(cudaStreamGetCaptureInfo_v2, _ptsz,
 CUDART_TWIN(cudaStreamGetCaptureInfo, _ptsz,
             (cudaStream_t stream, enum cudaStreamCaptureStatus *captureStatus_out,
              unsigned long long *id_out),
-            (stream, captureStatus_out, id_out))
-{
+            (stream, captureStatus_out, id_out)) {
     return ATTEMPT(capture_info(call, stream, captureStatus_out, id_out, NULL, NULL, NULL, NULL));
 }
 #endif
 
 static int update_dependencies(struct standin_call *call, cudaStream_t handle,
-                               cudaGraphNode_t *nodes, size_t count, unsigned flags)
-{
+                               cudaGraphNode_t *nodes, size_t count, unsigned flags) {
     struct stream *s;
     if (flags > 1 || (count && !nodes))
         return SD_INVALID_VALUE;
@@ -194,8 +180,7 @@ static int update_dependencies(struct standin_call *call, cudaStream_t handle,
 CUDART_TWIN(cudaStreamUpdateCaptureDependencies, _ptsz,
             (cudaStream_t stream, cudaGraphNode_t *dependencies,
              const cudaGraphEdgeData *dependencyData, size_t numDependencies, unsigned int flags),
-            (stream, dependencies, dependencyData, numDependencies, flags))
-{
+            (stream, dependencies, dependencyData, numDependencies, flags)) {
     (void)dependencyData;
     return ATTEMPT(update_dependencies(call, stream, dependencies, numDependencies, flags));
 }
@@ -203,14 +188,12 @@ CUDART_TWIN(cudaStreamUpdateCaptureDependencies, _ptsz,
 CUDART_TWIN(cudaStreamUpdateCaptureDependencies, _ptsz,
             (cudaStream_t stream, cudaGraphNode_t *dependencies, size_t numDependencies,
              unsigned int flags),
-            (stream, dependencies, numDependencies, flags))
-{
+            (stream, dependencies, numDependencies, flags)) {
     return ATTEMPT(update_dependencies(call, stream, dependencies, numDependencies, flags));
 }
 #endif
 
-static int exchange(enum cudaStreamCaptureMode *mode)
-{
+static int exchange(enum cudaStreamCaptureMode *mode) {
     if (!mode)
         return SD_INVALID_VALUE;
     int wanted = (int)*mode, status = sd_begin();
@@ -222,7 +205,6 @@ static int exchange(enum cudaStreamCaptureMode *mode)
     return sd_end_with(status);
 }
 
-CUDART(cudaThreadExchangeStreamCaptureMode, (enum cudaStreamCaptureMode * mode), (mode))
-{
+CUDART(cudaThreadExchangeStreamCaptureMode, (enum cudaStreamCaptureMode * mode), (mode)) {
     return ATTEMPT(exchange(mode));
 }

@@ -6,8 +6,7 @@
 
 #include "cudart_copy.h"
 
-void sd_put_copied(struct standin_call *call, const struct copied *copied)
-{
+void sd_put_copied(struct standin_call *call, const struct copied *copied) {
     if (copied->known) {
         standin_put_text(call, "src_kind", sd_side_word(copied->src_kind));
         standin_put_text(call, "dst_kind", sd_side_word(copied->dst_kind));
@@ -16,8 +15,7 @@ void sd_put_copied(struct standin_call *call, const struct copied *copied)
     PUT_DEVICE();
 }
 
-static struct copy line(void *dst, const void *src, size_t count, int kind)
-{
+static struct copy line(void *dst, const void *src, size_t count, int kind) {
     return (struct copy){.dst = {.address = dst, .pitch = count, .rows = 1, .device = -1},
                          .src = {.address = src, .pitch = count, .rows = 1, .device = -1},
                          .width = count,
@@ -26,24 +24,20 @@ static struct copy line(void *dst, const void *src, size_t count, int kind)
                          .kind = kind};
 }
 
-static int run(struct standin_call *call, struct copy copy, struct copied *copied)
-{
+static int run(struct standin_call *call, struct copy copy, struct copied *copied) {
     copy.per_thread = call->per_thread;
     *copied = (struct copied){0};
     return ATTEMPT(sd_copy(&copy, copied));
 }
 
-static void put_line(struct standin_call *call, const void *dst, const void *src, size_t count)
-{
+static void put_line(struct standin_call *call, const void *dst, const void *src, size_t count) {
     PUT("dst", (uintptr_t)dst);
     PUT("src", (uintptr_t)src);
     PUT("bytes", count);
 }
 
-CUDART_TWIN(cudaMemcpy, _ptds,
-            (void *dst, const void *src, size_t count, enum cudaMemcpyKind kind),
-            (dst, src, count, kind))
-{
+CUDART_TWIN(cudaMemcpy, _ptds, (void *dst, const void *src, size_t count, enum cudaMemcpyKind kind),
+            (dst, src, count, kind)) {
     struct copied copied;
     int status = run(call, line(dst, src, count, (int)kind), &copied);
     put_line(call, dst, src, count);
@@ -55,8 +49,7 @@ CUDART_TWIN(cudaMemcpy, _ptds,
 CUDART_TWIN(cudaMemcpyAsync, _ptsz,
             (void *dst, const void *src, size_t count, enum cudaMemcpyKind kind,
              cudaStream_t stream),
-            (dst, src, count, kind, stream))
-{
+            (dst, src, count, kind, stream)) {
     struct copied copied;
     struct copy copy = line(dst, src, count, (int)kind);
     copy.async = true;
@@ -69,18 +62,15 @@ CUDART_TWIN(cudaMemcpyAsync, _ptsz,
     return status;
 }
 
-static struct copy peer(void *dst, int dst_device, const void *src, int src_device, size_t count)
-{
+static struct copy peer(void *dst, int dst_device, const void *src, int src_device, size_t count) {
     struct copy copy = line(dst, src, count, COPY_DEFAULT);
     copy.dst.device = dst_device < 0 ? STANDIN_DEVICES_MAX : dst_device;
     copy.src.device = src_device < 0 ? STANDIN_DEVICES_MAX : src_device;
     return copy;
 }
 
-CUDART(cudaMemcpyPeer,
-       (void *dst, int dstDevice, const void *src, int srcDevice, size_t count),
-       (dst, dstDevice, src, srcDevice, count))
-{
+CUDART(cudaMemcpyPeer, (void *dst, int dstDevice, const void *src, int srcDevice, size_t count),
+       (dst, dstDevice, src, srcDevice, count)) {
     struct copied copied;
     int status = run(call, peer(dst, dstDevice, src, srcDevice, count), &copied);
     put_line(call, dst, src, count);
@@ -93,8 +83,7 @@ CUDART(cudaMemcpyPeer,
 CUDART(cudaMemcpyPeerAsync,
        (void *dst, int dstDevice, const void *src, int srcDevice, size_t count,
         cudaStream_t stream),
-       (dst, dstDevice, src, srcDevice, count, stream))
-{
+       (dst, dstDevice, src, srcDevice, count, stream)) {
     struct copied copied;
     struct copy copy = peer(dst, dstDevice, src, srcDevice, count);
     copy.async = true;
@@ -111,8 +100,7 @@ CUDART(cudaMemcpyPeerAsync,
 /* ---- pitched -------------------------------------------------------------------------------- */
 
 static struct copy pitched(void *dst, size_t dpitch, const void *src, size_t spitch, size_t width,
-                           size_t height, int kind)
-{
+                           size_t height, int kind) {
     return (struct copy){.dst = {.address = dst, .pitch = dpitch, .rows = height, .device = -1},
                          .src = {.address = src, .pitch = spitch, .rows = height, .device = -1},
                          .width = width,
@@ -121,8 +109,7 @@ static struct copy pitched(void *dst, size_t dpitch, const void *src, size_t spi
                          .kind = kind};
 }
 
-static void put_pitched(struct standin_call *call, const struct copy *copy)
-{
+static void put_pitched(struct standin_call *call, const struct copy *copy) {
     PUT("dst", (uintptr_t)copy->dst.address);
     PUT("src", (uintptr_t)copy->src.address);
     PUT("bytes", copy->width * copy->height);
@@ -134,10 +121,9 @@ static void put_pitched(struct standin_call *call, const struct copy *copy)
 }
 
 CUDART_TWIN(cudaMemcpy2D, _ptds,
-            (void *dst, size_t dpitch, const void *src, size_t spitch, size_t width,
-             size_t height, enum cudaMemcpyKind kind),
-            (dst, dpitch, src, spitch, width, height, kind))
-{
+            (void *dst, size_t dpitch, const void *src, size_t spitch, size_t width, size_t height,
+             enum cudaMemcpyKind kind),
+            (dst, dpitch, src, spitch, width, height, kind)) {
     struct copied copied;
     struct copy copy = pitched(dst, dpitch, src, spitch, width, height, (int)kind);
     int status = run(call, copy, &copied);
@@ -147,10 +133,9 @@ CUDART_TWIN(cudaMemcpy2D, _ptds,
 }
 
 CUDART_TWIN(cudaMemcpy2DAsync, _ptsz,
-            (void *dst, size_t dpitch, const void *src, size_t spitch, size_t width,
-             size_t height, enum cudaMemcpyKind kind, cudaStream_t stream),
-            (dst, dpitch, src, spitch, width, height, kind, stream))
-{
+            (void *dst, size_t dpitch, const void *src, size_t spitch, size_t width, size_t height,
+             enum cudaMemcpyKind kind, cudaStream_t stream),
+            (dst, dpitch, src, spitch, width, height, kind, stream)) {
     struct copied copied;
     struct copy copy = pitched(dst, dpitch, src, spitch, width, height, (int)kind);
     copy.async = true;
@@ -165,8 +150,7 @@ CUDART_TWIN(cudaMemcpy2DAsync, _ptsz,
 /* ---- 3D ------------------------------------------------------------------------------------- */
 
 static struct side side_3d(struct cudaPitchedPtr p, cudaArray_t array, struct cudaPos pos,
-                           int device)
-{
+                           int device) {
     return (struct side){.address = array ? NULL : p.ptr,
                          .pitch = p.pitch,
                          .rows = p.ysize,
@@ -178,14 +162,12 @@ static struct side side_3d(struct cudaPitchedPtr p, cudaArray_t array, struct cu
 }
 
 /* Exactly one of the pointer and the array of each side is given. */
-static int check_3d(cudaArray_t array, struct cudaPitchedPtr p)
-{
+static int check_3d(cudaArray_t array, struct cudaPitchedPtr p) {
     return (array != NULL) == (p.ptr != NULL) ? SD_INVALID_VALUE : SD_OK;
 }
 
 static void put_3d(struct standin_call *call, const struct cudaMemcpy3DParms *p,
-                   const struct copied *copied)
-{
+                   const struct copied *copied) {
     PUT("dst", (uintptr_t)p->dstPtr.ptr);
     PUT("src", (uintptr_t)p->srcPtr.ptr);
     PUT("dst_array", (uintptr_t)p->dstArray);
@@ -197,8 +179,7 @@ static void put_3d(struct standin_call *call, const struct cudaMemcpy3DParms *p,
         PUT("bytes", copied->bytes);
 }
 
-static struct copy make_3d(const struct cudaMemcpy3DParms *p)
-{
+static struct copy make_3d(const struct cudaMemcpy3DParms *p) {
     return (struct copy){.dst = side_3d(p->dstPtr, p->dstArray, p->dstPos, -1),
                          .src = side_3d(p->srcPtr, p->srcArray, p->srcPos, -1),
                          .width = p->extent.width,
@@ -209,8 +190,7 @@ static struct copy make_3d(const struct cudaMemcpy3DParms *p)
 }
 
 static int copy_3d(struct standin_call *call, const struct cudaMemcpy3DParms *p, bool async,
-                   cudaStream_t stream)
-{
+                   cudaStream_t stream) {
     static const struct cudaMemcpy3DParms nothing;
     struct copied copied = {0};
     int status = p ? SD_OK : SD_INVALID_VALUE;
@@ -232,20 +212,17 @@ static int copy_3d(struct standin_call *call, const struct cudaMemcpy3DParms *p,
     return status;
 }
 
-CUDART_TWIN(cudaMemcpy3D, _ptds, (const struct cudaMemcpy3DParms *p), (p))
-{
+CUDART_TWIN(cudaMemcpy3D, _ptds, (const struct cudaMemcpy3DParms *p), (p)) {
     return copy_3d(call, p, false, NULL);
 }
 
 CUDART_TWIN(cudaMemcpy3DAsync, _ptsz, (const struct cudaMemcpy3DParms *p, cudaStream_t stream),
-            (p, stream))
-{
+            (p, stream)) {
     return copy_3d(call, p, true, stream);
 }
 
 static int copy_3d_peer(struct standin_call *call, const struct cudaMemcpy3DPeerParms *p,
-                        bool async, cudaStream_t stream)
-{
+                        bool async, cudaStream_t stream) {
     static const struct cudaMemcpy3DPeerParms nothing;
     struct copied copied = {0};
     int status = p ? SD_OK : SD_INVALID_VALUE;
@@ -272,21 +249,18 @@ static int copy_3d_peer(struct standin_call *call, const struct cudaMemcpy3DPeer
     return status;
 }
 
-CUDART_TWIN(cudaMemcpy3DPeer, _ptds, (const struct cudaMemcpy3DPeerParms *p), (p))
-{
+CUDART_TWIN(cudaMemcpy3DPeer, _ptds, (const struct cudaMemcpy3DPeerParms *p), (p)) {
     return copy_3d_peer(call, p, false, NULL);
 }
 
 CUDART_TWIN(cudaMemcpy3DPeerAsync, _ptsz,
-            (const struct cudaMemcpy3DPeerParms *p, cudaStream_t stream), (p, stream))
-{
+            (const struct cudaMemcpy3DPeerParms *p, cudaStream_t stream), (p, stream)) {
     return copy_3d_peer(call, p, true, stream);
 }
 
 /* ---- memsets -------------------------------------------------------------------------------- */
 
-static int run_set(struct standin_call *call, struct set set)
-{
+static int run_set(struct standin_call *call, struct set set) {
     enum standin_kind kind = STANDIN_PAGEABLE;
     set.element = 1;
     set.value &= 0xff;
@@ -299,8 +273,7 @@ static int run_set(struct standin_call *call, struct set set)
 }
 
 static int set_line(struct standin_call *call, void *p, int value, size_t count, bool async,
-                    cudaStream_t stream)
-{
+                    cudaStream_t stream) {
     PUT("ptr", (uintptr_t)p);
     PUT("bytes", count);
     PUT_INT("value", value);
@@ -317,21 +290,17 @@ static int set_line(struct standin_call *call, void *p, int value, size_t count,
                                       .async = async});
 }
 
-CUDART_TWIN(cudaMemset, _ptds, (void *devPtr, int value, size_t count), (devPtr, value, count))
-{
+CUDART_TWIN(cudaMemset, _ptds, (void *devPtr, int value, size_t count), (devPtr, value, count)) {
     return set_line(call, devPtr, value, count, false, NULL);
 }
 
-CUDART_TWIN(cudaMemsetAsync, _ptsz,
-            (void *devPtr, int value, size_t count, cudaStream_t stream),
-            (devPtr, value, count, stream))
-{
+CUDART_TWIN(cudaMemsetAsync, _ptsz, (void *devPtr, int value, size_t count, cudaStream_t stream),
+            (devPtr, value, count, stream)) {
     return set_line(call, devPtr, value, count, true, stream);
 }
 
 static int set_pitched(struct standin_call *call, struct cudaPitchedPtr p, int value,
-                       struct cudaExtent extent, bool async, cudaStream_t stream)
-{
+                       struct cudaExtent extent, bool async, cudaStream_t stream) {
     PUT("ptr", (uintptr_t)p.ptr);
     PUT("bytes", extent.width * extent.height * extent.depth);
     PUT_INT("value", value);
@@ -353,8 +322,7 @@ static int set_pitched(struct standin_call *call, struct cudaPitchedPtr p, int v
 
 CUDART_TWIN(cudaMemset2D, _ptds,
             (void *devPtr, size_t pitch, int value, size_t width, size_t height),
-            (devPtr, pitch, value, width, height))
-{
+            (devPtr, pitch, value, width, height)) {
     return set_pitched(call, (struct cudaPitchedPtr){devPtr, pitch, width, height}, value,
                        (struct cudaExtent){width, height, 1}, false, NULL);
 }
@@ -362,16 +330,14 @@ CUDART_TWIN(cudaMemset2D, _ptds,
 CUDART_TWIN(cudaMemset2DAsync, _ptsz,
             (void *devPtr, size_t pitch, int value, size_t width, size_t height,
              cudaStream_t stream),
-            (devPtr, pitch, value, width, height, stream))
-{
+            (devPtr, pitch, value, width, height, stream)) {
     return set_pitched(call, (struct cudaPitchedPtr){devPtr, pitch, width, height}, value,
                        (struct cudaExtent){width, height, 1}, true, stream);
 }
 
 CUDART_TWIN(cudaMemset3D, _ptds,
             (struct cudaPitchedPtr pitchedDevPtr, int value, struct cudaExtent extent),
-            (pitchedDevPtr, value, extent))
-{
+            (pitchedDevPtr, value, extent)) {
     PUT("depth", extent.depth);
     return set_pitched(call, pitchedDevPtr, value, extent, false, NULL);
 }
@@ -379,8 +345,7 @@ CUDART_TWIN(cudaMemset3D, _ptds,
 CUDART_TWIN(cudaMemset3DAsync, _ptsz,
             (struct cudaPitchedPtr pitchedDevPtr, int value, struct cudaExtent extent,
              cudaStream_t stream),
-            (pitchedDevPtr, value, extent, stream))
-{
+            (pitchedDevPtr, value, extent, stream)) {
     PUT("depth", extent.depth);
     return set_pitched(call, pitchedDevPtr, value, extent, true, stream);
 }

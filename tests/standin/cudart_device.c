@@ -14,8 +14,7 @@
 #include "stream.h"
 
 /* Lock and driver, no context: 100 without devices, 101 for an ordinal that is none. */
-static int begin_device(int ordinal)
-{
+static int begin_device(int ordinal) {
     int status = sd_begin();
     if (status)
         return status;
@@ -26,8 +25,7 @@ static int begin_device(int ordinal)
     return SD_OK;
 }
 
-static int device_count(int *count)
-{
+static int device_count(int *count) {
     if (!count)
         return SD_INVALID_VALUE;
     int status = sd_begin();
@@ -37,13 +35,11 @@ static int device_count(int *count)
     return sd_end_with(*count ? SD_OK : SD_NO_DEVICE);
 }
 
-CUDART(cudaGetDeviceCount, (int *count), (count))
-{
+CUDART(cudaGetDeviceCount, (int *count), (count)) {
     return ATTEMPT(device_count(count));
 }
 
-static int get_device(int *device)
-{
+static int get_device(int *device) {
     if (!device)
         return SD_INVALID_VALUE;
     int status = begin_device(sd_current_ordinal());
@@ -53,14 +49,12 @@ static int get_device(int *device)
     return sd_end_with(SD_OK);
 }
 
-CUDART(cudaGetDevice, (int *device), (device))
-{
+CUDART(cudaGetDevice, (int *device), (device)) {
     return ATTEMPT(get_device(device));
 }
 
 /* Since CUDA 12 this makes the context. */
-static int set_device(int ordinal)
-{
+static int set_device(int ordinal) {
     int status = begin_device(ordinal);
     if (status)
         return status;
@@ -69,15 +63,13 @@ static int set_device(int ordinal)
     return sd_end_with(sd_device_context(ordinal, &device));
 }
 
-CUDART(cudaSetDevice, (int device), (device))
-{
+CUDART(cudaSetDevice, (int device), (device)) {
     int status = ATTEMPT(set_device(device));
     PUT_INT("device", device);
     return status;
 }
 
-static int init_device(int ordinal, unsigned device_flags, unsigned flags)
-{
+static int init_device(int ordinal, unsigned device_flags, unsigned flags) {
     int status = begin_device(ordinal);
     if (status)
         return status;
@@ -91,16 +83,14 @@ static int init_device(int ordinal, unsigned device_flags, unsigned flags)
 }
 
 CUDART(cudaInitDevice, (int device, unsigned int deviceFlags, unsigned int flags),
-       (device, deviceFlags, flags))
-{
+       (device, deviceFlags, flags)) {
     int status = ATTEMPT(init_device(device, deviceFlags, flags));
     PUT_INT("device", device);
     PUT("flags", flags);
     return status;
 }
 
-static int reset(void)
-{
+static int reset(void) {
     int status = begin_device(sd_current_ordinal());
     if (status)
         return status;
@@ -110,15 +100,13 @@ static int reset(void)
     return sd_end_with(status);
 }
 
-CUDART_VOID(cudaDeviceReset)
-{
+CUDART_VOID(cudaDeviceReset) {
     int status = ATTEMPT(reset());
     PUT_DEVICE();
     return status;
 }
 
-static int synchronize(void)
-{
+static int synchronize(void) {
     struct device *device;
     int status = sd_begin_context(&device);
     if (status)
@@ -131,15 +119,13 @@ static int synchronize(void)
     return sd_end_with(status);
 }
 
-CUDART_VOID(cudaDeviceSynchronize)
-{
+CUDART_VOID(cudaDeviceSynchronize) {
     int status = ATTEMPT(synchronize());
     PUT_DEVICE();
     return status;
 }
 
-static int set_flags(unsigned flags)
-{
+static int set_flags(unsigned flags) {
     int status = begin_device(sd_current_ordinal());
     if (status)
         return status;
@@ -149,13 +135,11 @@ static int set_flags(unsigned flags)
     return sd_end_with(SD_OK);
 }
 
-CUDART(cudaSetDeviceFlags, (unsigned int flags), (flags))
-{
+CUDART(cudaSetDeviceFlags, (unsigned int flags), (flags)) {
     return ATTEMPT(set_flags(flags));
 }
 
-static int get_flags(unsigned *flags)
-{
+static int get_flags(unsigned *flags) {
     if (!flags)
         return SD_INVALID_VALUE;
     int status = begin_device(sd_current_ordinal());
@@ -165,15 +149,13 @@ static int get_flags(unsigned *flags)
     return sd_end_with(SD_OK);
 }
 
-CUDART(cudaGetDeviceFlags, (unsigned int *flags), (flags))
-{
+CUDART(cudaGetDeviceFlags, (unsigned int *flags), (flags)) {
     return ATTEMPT(get_flags(flags));
 }
 
 /* ---- properties ----------------------------------------------------------------------------- */
 
-static int attribute(int *value, int number, int ordinal)
-{
+static int attribute(int *value, int number, int ordinal) {
     if (!value)
         return SD_INVALID_VALUE;
     int status = begin_device(ordinal), known;
@@ -184,13 +166,11 @@ static int attribute(int *value, int number, int ordinal)
 }
 
 CUDART(cudaDeviceGetAttribute, (int *value, enum cudaDeviceAttr attr, int device),
-       (value, attr, device))
-{
+       (value, attr, device)) {
     return ATTEMPT(attribute(value, (int)attr, device));
 }
 
-static void fill_textures(struct cudaDeviceProp *p)
-{
+static void fill_textures(struct cudaDeviceProp *p) {
     int known;
 #define A(number) sd_attribute(number, 0, &known)
     p->textureAlignment = (size_t)A(14);
@@ -229,8 +209,7 @@ static void fill_textures(struct cudaDeviceProp *p)
 #endif
 }
 
-static void fill(struct cudaDeviceProp *p, int ordinal)
-{
+static void fill(struct cudaDeviceProp *p, int ordinal) {
     int known;
     memset(p, 0, sizeof *p);
     snprintf(p->name, sizeof p->name, SD_DEVICE_NAME);
@@ -279,8 +258,7 @@ static void fill(struct cudaDeviceProp *p, int ordinal)
     fill_textures(p);
 }
 
-static int properties(struct cudaDeviceProp *prop, int ordinal)
-{
+static int properties(struct cudaDeviceProp *prop, int ordinal) {
     if (!prop)
         return SD_INVALID_VALUE;
     int status = begin_device(ordinal);
@@ -291,19 +269,16 @@ static int properties(struct cudaDeviceProp *prop, int ordinal)
 }
 
 #if CUDA_MAJOR >= 13
-CUDART(cudaGetDeviceProperties, (struct cudaDeviceProp * prop, int device), (prop, device))
-{
+CUDART(cudaGetDeviceProperties, (struct cudaDeviceProp * prop, int device), (prop, device)) {
     return ATTEMPT(properties(prop, device));
 }
 #else
-CUDART(cudaGetDeviceProperties_v2, (struct cudaDeviceProp * prop, int device), (prop, device))
-{
+CUDART(cudaGetDeviceProperties_v2, (struct cudaDeviceProp * prop, int device), (prop, device)) {
     return ATTEMPT(properties(prop, device));
 }
 #endif
 
-static int choose(int *device)
-{
+static int choose(int *device) {
     if (!device)
         return SD_INVALID_VALUE;
     int status = begin_device(0);
@@ -313,13 +288,11 @@ static int choose(int *device)
     return sd_end_with(SD_OK);
 }
 
-CUDART(cudaChooseDevice, (int *device, const struct cudaDeviceProp *prop), (device, prop))
-{
+CUDART(cudaChooseDevice, (int *device, const struct cudaDeviceProp *prop), (device, prop)) {
     return ATTEMPT(prop ? choose(device) : SD_INVALID_VALUE);
 }
 
-static int bus_id(char *out, int length, int ordinal)
-{
+static int bus_id(char *out, int length, int ordinal) {
     if (!out || length < 13)
         return SD_INVALID_VALUE;
     int status = begin_device(ordinal);
@@ -329,13 +302,11 @@ static int bus_id(char *out, int length, int ordinal)
     return sd_end_with(SD_OK);
 }
 
-CUDART(cudaDeviceGetPCIBusId, (char *pciBusId, int len, int device), (pciBusId, len, device))
-{
+CUDART(cudaDeviceGetPCIBusId, (char *pciBusId, int len, int device), (pciBusId, len, device)) {
     return ATTEMPT(bus_id(pciBusId, len, device));
 }
 
-static int by_bus_id(int *device, const char *text)
-{
+static int by_bus_id(int *device, const char *text) {
     unsigned domain, bus, slot;
     if (!device || !text || sscanf(text, "%x:%x:%x", &domain, &bus, &slot) != 3)
         return SD_INVALID_VALUE;
@@ -346,13 +317,11 @@ static int by_bus_id(int *device, const char *text)
     return sd_end_with(SD_OK);
 }
 
-CUDART(cudaDeviceGetByPCIBusId, (int *device, const char *pciBusId), (device, pciBusId))
-{
+CUDART(cudaDeviceGetByPCIBusId, (int *device, const char *pciBusId), (device, pciBusId)) {
     return ATTEMPT(by_bus_id(device, pciBusId));
 }
 
-static int priority_range(int *least, int *greatest)
-{
+static int priority_range(int *least, int *greatest) {
     struct device *device;
     int status = sd_begin_context(&device);
     if (status)
@@ -365,15 +334,13 @@ static int priority_range(int *least, int *greatest)
 }
 
 CUDART(cudaDeviceGetStreamPriorityRange, (int *leastPriority, int *greatestPriority),
-       (leastPriority, greatestPriority))
-{
+       (leastPriority, greatestPriority)) {
     return ATTEMPT(priority_range(leastPriority, greatestPriority));
 }
 
 /* ---- peers ---------------------------------------------------------------------------------- */
 
-static int can_access(int *can, int from, int to)
-{
+static int can_access(int *can, int from, int to) {
     if (!can)
         return SD_INVALID_VALUE;
     int status = begin_device(from);
@@ -386,13 +353,11 @@ static int can_access(int *can, int from, int to)
 }
 
 CUDART(cudaDeviceCanAccessPeer, (int *canAccessPeer, int device, int peerDevice),
-       (canAccessPeer, device, peerDevice))
-{
+       (canAccessPeer, device, peerDevice)) {
     return ATTEMPT(can_access(canAccessPeer, device, peerDevice));
 }
 
-static int set_peer(int ordinal, bool enable)
-{
+static int set_peer(int ordinal, bool enable) {
     struct device *device;
     int status = sd_begin_context(&device);
     if (status)
@@ -405,18 +370,15 @@ static int set_peer(int ordinal, bool enable)
     return sd_end_with(SD_OK);
 }
 
-CUDART(cudaDeviceEnablePeerAccess, (int peerDevice, unsigned int flags), (peerDevice, flags))
-{
+CUDART(cudaDeviceEnablePeerAccess, (int peerDevice, unsigned int flags), (peerDevice, flags)) {
     return ATTEMPT(flags ? SD_INVALID_VALUE : set_peer(peerDevice, true));
 }
 
-CUDART(cudaDeviceDisablePeerAccess, (int peerDevice), (peerDevice))
-{
+CUDART(cudaDeviceDisablePeerAccess, (int peerDevice), (peerDevice)) {
     return ATTEMPT(set_peer(peerDevice, false));
 }
 
-static int peer_attribute(int *value, int number, int from, int to)
-{
+static int peer_attribute(int *value, int number, int from, int to) {
     if (!value || from == to)
         return value ? SD_INVALID_DEVICE : SD_INVALID_VALUE;
     int can, status = can_access(&can, from, to);
@@ -427,8 +389,7 @@ static int peer_attribute(int *value, int number, int from, int to)
 
 CUDART(cudaDeviceGetP2PAttribute,
        (int *value, enum cudaDeviceP2PAttr attr, int srcDevice, int dstDevice),
-       (value, attr, srcDevice, dstDevice))
-{
+       (value, attr, srcDevice, dstDevice)) {
     return ATTEMPT(peer_attribute(value, (int)attr, srcDevice, dstDevice));
 }
 
@@ -437,8 +398,7 @@ CUDART(cudaDeviceGetP2PAttribute,
 #define LIMITS 7
 static size_t limits[LIMITS] = {1024, 7340032, 8388608, 2, 2048, 128, 0};
 
-static int limit(size_t *get, const size_t *set, int number)
-{
+static int limit(size_t *get, const size_t *set, int number) {
     struct device *device;
     if (!get && !set)
         return SD_INVALID_VALUE;
@@ -454,29 +414,24 @@ static int limit(size_t *get, const size_t *set, int number)
     return sd_end_with(SD_OK);
 }
 
-CUDART(cudaDeviceGetLimit, (size_t * pValue, enum cudaLimit which), (pValue, which))
-{
+CUDART(cudaDeviceGetLimit, (size_t * pValue, enum cudaLimit which), (pValue, which)) {
     return ATTEMPT(limit(pValue, NULL, (int)which));
 }
 
-CUDART(cudaDeviceSetLimit, (enum cudaLimit which, size_t value), (which, value))
-{
+CUDART(cudaDeviceSetLimit, (enum cudaLimit which, size_t value), (which, value)) {
     return ATTEMPT(limit(NULL, &value, (int)which));
 }
 
-CUDART(cudaDeviceGetCacheConfig, (enum cudaFuncCache * pCacheConfig), (pCacheConfig))
-{
+CUDART(cudaDeviceGetCacheConfig, (enum cudaFuncCache * pCacheConfig), (pCacheConfig)) {
     if (pCacheConfig && !call->fault)
         *pCacheConfig = cudaFuncCachePreferNone;
     return ATTEMPT(pCacheConfig ? SD_OK : SD_INVALID_VALUE);
 }
 
-CUDART(cudaDeviceSetCacheConfig, (enum cudaFuncCache cacheConfig), (cacheConfig))
-{
+CUDART(cudaDeviceSetCacheConfig, (enum cudaFuncCache cacheConfig), (cacheConfig)) {
     return ATTEMPT((unsigned)cacheConfig <= 3 ? SD_OK : SD_INVALID_VALUE);
 }
 
-CUDART_VOID(cudaCtxResetPersistingL2Cache)
-{
+CUDART_VOID(cudaCtxResetPersistingL2Cache) {
     return ATTEMPT(SD_OK);
 }

@@ -11,8 +11,7 @@
 typedef int (*get_proc_address)(const char *symbol, void **out, int version, uint64_t flags,
                                 int *state);
 
-static get_proc_address driver_lookup(void)
-{
+static get_proc_address driver_lookup(void) {
     static get_proc_address found;
     if (!found) {
         void *driver = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
@@ -23,8 +22,7 @@ static get_proc_address driver_lookup(void)
 }
 
 static int entry_point(const char *symbol, void **out, unsigned version, uint64_t flags,
-                       enum cudaDriverEntryPointQueryResult *state)
-{
+                       enum cudaDriverEntryPointQueryResult *state) {
     if (!symbol || !out)
         return SD_INVALID_VALUE;
     get_proc_address lookup = driver_lookup();
@@ -37,10 +35,9 @@ static int entry_point(const char *symbol, void **out, unsigned version, uint64_
 }
 
 CUDART_TWIN(cudaGetDriverEntryPointByVersion, _ptsz,
-            (const char *symbol, void **funcPtr, unsigned int cudaVersion,
-             unsigned long long flags, enum cudaDriverEntryPointQueryResult *driverStatus),
-            (symbol, funcPtr, cudaVersion, flags, driverStatus))
-{
+            (const char *symbol, void **funcPtr, unsigned int cudaVersion, unsigned long long flags,
+             enum cudaDriverEntryPointQueryResult *driverStatus),
+            (symbol, funcPtr, cudaVersion, flags, driverStatus)) {
     int status = ATTEMPT(entry_point(symbol, funcPtr, cudaVersion, flags, driverStatus));
     if (symbol)
         standin_put_text(call, "symbol_name", symbol);
@@ -50,8 +47,7 @@ CUDART_TWIN(cudaGetDriverEntryPointByVersion, _ptsz,
 CUDART_TWIN(cudaGetDriverEntryPoint, _ptsz,
             (const char *symbol, void **funcPtr, unsigned long long flags,
              enum cudaDriverEntryPointQueryResult *driverStatus),
-            (symbol, funcPtr, flags, driverStatus))
-{
+            (symbol, funcPtr, flags, driverStatus)) {
     int status = ATTEMPT(
         entry_point(symbol, funcPtr, (unsigned)standin_cuda_version(), flags, driverStatus));
     if (symbol)

@@ -1,21 +1,18 @@
 /*
- * cudart_graph.c - graphs as the runtime's functions: made by hand, looked at, instantiated,
- * launched. See cudart.h and graph.h.
+ * cudart_graph.c - graphs as the runtime's functions: created, instantiated, launched, looked at.
+ * See cudart.h and graph.h. Nodes by hand: cudart_graph_node.c.
  */
 #include "cudart.h"
 
 #include <stdio.h>
 
 #include "capture.h"
-#include "handles.h"
-#include "kernel.h"
-#include "memory.h"
+#include "cudart_graph.h"
 #include "stream.h"
 
 /* ---- life ----------------------------------------------------------------------------------- */
 
-static int create(cudaGraph_t *out, unsigned flags)
-{
+static int create(cudaGraph_t *out, unsigned flags) {
     if (!out || flags)
         return SD_INVALID_VALUE;
     int status = sd_begin();
@@ -25,47 +22,32 @@ static int create(cudaGraph_t *out, unsigned flags)
     return sd_end_with(SD_OK);
 }
 
-CUDART(cudaGraphCreate, (cudaGraph_t * pGraph, unsigned int flags), (pGraph, flags))
-{
+CUDART(cudaGraphCreate, (cudaGraph_t * pGraph, unsigned int flags), (pGraph, flags)) {
     int status = ATTEMPT(create(pGraph, flags));
     PUT_OUT("graph", pGraph);
     return status;
 }
 
-/* A handle of a type, with the lock held on status 0. */
-static int begin(const void *handle, enum handle_type type, void *out)
-{
-    int status = sd_begin();
-    if (status)
-        return status;
-    void *object = sd_handle(handle, type);
-    *(void **)out = object;
-    return object ? SD_OK : sd_end_with(SD_INVALID_VALUE);
-}
-
-static int destroy(cudaGraph_t graph)
-{
+static int destroy(cudaGraph_t graph) {
     struct graph *g;
-    int status = begin(graph, HANDLE_GRAPH, &g);
+    int status = sd_graph_begin(graph, HANDLE_GRAPH, &g);
     if (status)
         return status;
     sd_graph_delete(g);
     return sd_end_with(SD_OK);
 }
 
-CUDART(cudaGraphDestroy, (cudaGraph_t graph), (graph))
-{
+CUDART(cudaGraphDestroy, (cudaGraph_t graph), (graph)) {
     int status = ATTEMPT(destroy(graph));
     PUT("graph", (uintptr_t)graph);
     return status;
 }
 
-static int clone_graph(cudaGraph_t *out, cudaGraph_t from)
-{
+static int clone_graph(cudaGraph_t *out, cudaGraph_t from) {
     struct graph *g;
     if (!out)
         return SD_INVALID_VALUE;
-    int status = begin(from, HANDLE_GRAPH, &g);
+    int status = sd_graph_begin(from, HANDLE_GRAPH, &g);
     if (status)
         return status;
     *out = (cudaGraph_t)sd_graph_clone(g);
@@ -73,17 +55,15 @@ static int clone_graph(cudaGraph_t *out, cudaGraph_t from)
 }
 
 CUDART(cudaGraphClone, (cudaGraph_t * pGraphClone, cudaGraph_t originalGraph),
-       (pGraphClone, originalGraph))
-{
+       (pGraphClone, originalGraph)) {
     return ATTEMPT(clone_graph(pGraphClone, originalGraph));
 }
 
-static int instantiate(cudaGraphExec_t *out, cudaGraph_t graph, uint64_t flags)
-{
+static int instantiate(cudaGraphExec_t *out, cudaGraph_t graph, uint64_t flags) {
     struct graph *g;
     if (!out)
         return SD_INVALID_VALUE;
-    int status = begin(graph, HANDLE_GRAPH, &g);
+    int status = sd_graph_begin(graph, HANDLE_GRAPH, &g);
     if (status)
         return status;
     *out = (cudaGraphExec_t)sd_graph_instantiate(g, flags);
@@ -91,8 +71,7 @@ static int instantiate(cudaGraphExec_t *out, cudaGraph_t graph, uint64_t flags)
 }
 
 static int put_instance(struct standin_call *call, int status, const cudaGraphExec_t *exec,
-                        cudaGraph_t graph)
-{
+                        cudaGraph_t graph) {
     PUT("graph", (uintptr_t)graph);
     PUT_OUT("exec", exec);
     return status;
@@ -100,16 +79,14 @@ static int put_instance(struct standin_call *call, int status, const cudaGraphEx
 
 CUDART(cudaGraphInstantiate,
        (cudaGraphExec_t * pGraphExec, cudaGraph_t graph, unsigned long long flags),
-       (pGraphExec, graph, flags))
-{
+       (pGraphExec, graph, flags)) {
     int status = ATTEMPT(instantiate(pGraphExec, graph, flags));
     return put_instance(call, status, pGraphExec, graph);
 }
 
 CUDART(cudaGraphInstantiateWithFlags,
        (cudaGraphExec_t * pGraphExec, cudaGraph_t graph, unsigned long long flags),
-       (pGraphExec, graph, flags))
-{
+       (pGraphExec, graph, flags)) {
     int status = ATTEMPT(instantiate(pGraphExec, graph, flags));
     return put_instance(call, status, pGraphExec, graph);
 }
@@ -117,39 +94,35 @@ CUDART(cudaGraphInstantiateWithFlags,
 CUDART_TWIN(cudaGraphInstantiateWithParams, _ptsz,
             (cudaGraphExec_t * pGraphExec, cudaGraph_t graph,
              cudaGraphInstantiateParams *instantiateParams),
-            (pGraphExec, graph, instantiateParams))
-{
-    int status = ATTEMPT(instantiateParams
-                             ? instantiate(pGraphExec, graph, instantiateParams->flags)
-                             : SD_INVALID_VALUE);
+            (pGraphExec, graph, instantiateParams)) {
+    int status =
+        ATTEMPT(instantiateParams ? instantiate(pGraphExec, graph, instantiateParams->flags)
+                                  : SD_INVALID_VALUE);
     if (!status)
         instantiateParams->result_out = cudaGraphInstantiateSuccess;
     return put_instance(call, status, pGraphExec, graph);
 }
 
-static int exec_destroy(cudaGraphExec_t exec)
-{
+static int exec_destroy(cudaGraphExec_t exec) {
     struct graph_exec *x;
-    int status = begin(exec, HANDLE_GRAPH_EXEC, &x);
+    int status = sd_graph_begin(exec, HANDLE_GRAPH_EXEC, &x);
     if (status)
         return status;
     sd_graph_exec_delete(x);
     return sd_end_with(SD_OK);
 }
 
-CUDART(cudaGraphExecDestroy, (cudaGraphExec_t graphExec), (graphExec))
-{
+CUDART(cudaGraphExecDestroy, (cudaGraphExec_t graphExec), (graphExec)) {
     int status = ATTEMPT(exec_destroy(graphExec));
     PUT("exec", (uintptr_t)graphExec);
     return status;
 }
 
-static int exec_flags(cudaGraphExec_t exec, unsigned long long *flags)
-{
+static int exec_flags(cudaGraphExec_t exec, unsigned long long *flags) {
     struct graph_exec *x;
     if (!flags)
         return SD_INVALID_VALUE;
-    int status = begin(exec, HANDLE_GRAPH_EXEC, &x);
+    int status = sd_graph_begin(exec, HANDLE_GRAPH_EXEC, &x);
     if (status)
         return status;
     *flags = x->flags;
@@ -157,15 +130,13 @@ static int exec_flags(cudaGraphExec_t exec, unsigned long long *flags)
 }
 
 CUDART(cudaGraphExecGetFlags, (cudaGraphExec_t graphExec, unsigned long long *flags),
-       (graphExec, flags))
-{
+       (graphExec, flags)) {
     return ATTEMPT(exec_flags(graphExec, flags));
 }
 
-static int exec_update(cudaGraphExec_t exec, cudaGraph_t graph)
-{
+static int exec_update(cudaGraphExec_t exec, cudaGraph_t graph) {
     struct graph_exec *x;
-    int status = begin(exec, HANDLE_GRAPH_EXEC, &x);
+    int status = sd_graph_begin(exec, HANDLE_GRAPH_EXEC, &x);
     if (status)
         return status;
     struct graph *g = sd_handle(graph, HANDLE_GRAPH);
@@ -174,8 +145,7 @@ static int exec_update(cudaGraphExec_t exec, cudaGraph_t graph)
 
 CUDART(cudaGraphExecUpdate,
        (cudaGraphExec_t hGraphExec, cudaGraph_t hGraph, cudaGraphExecUpdateResultInfo *resultInfo),
-       (hGraphExec, hGraph, resultInfo))
-{
+       (hGraphExec, hGraph, resultInfo)) {
     int status = ATTEMPT(exec_update(hGraphExec, hGraph));
     if (resultInfo)
         *resultInfo = (cudaGraphExecUpdateResultInfo){
@@ -183,8 +153,7 @@ CUDART(cudaGraphExecUpdate,
     return status;
 }
 
-static int launch(struct standin_call *call, cudaGraphExec_t exec, cudaStream_t handle)
-{
+static int launch(struct standin_call *call, cudaGraphExec_t exec, cudaStream_t handle) {
     struct device *device;
     int status = sd_begin_context(&device);
     if (status)
@@ -197,8 +166,7 @@ static int launch(struct standin_call *call, cudaGraphExec_t exec, cudaStream_t 
 }
 
 CUDART_TWIN(cudaGraphLaunch, _ptsz, (cudaGraphExec_t graphExec, cudaStream_t stream),
-            (graphExec, stream))
-{
+            (graphExec, stream)) {
     int status = ATTEMPT(launch(call, graphExec, stream));
     PUT("graph", (uintptr_t)graphExec);
     PUT("stream", (uintptr_t)stream);
@@ -206,192 +174,22 @@ CUDART_TWIN(cudaGraphLaunch, _ptsz, (cudaGraphExec_t graphExec, cudaStream_t str
     return status;
 }
 
-static int exec_check(cudaGraphExec_t exec)
-{
+static int exec_check(cudaGraphExec_t exec) {
     struct graph_exec *x;
-    int status = begin(exec, HANDLE_GRAPH_EXEC, &x);
+    int status = sd_graph_begin(exec, HANDLE_GRAPH_EXEC, &x);
     return status ? status : sd_end_with(SD_OK);
 }
 
 CUDART_TWIN(cudaGraphUpload, _ptsz, (cudaGraphExec_t graphExec, cudaStream_t stream),
-            (graphExec, stream))
-{
+            (graphExec, stream)) {
     (void)stream;
     return ATTEMPT(exec_check(graphExec));
-}
-
-/* ---- nodes by hand -------------------------------------------------------------------------- */
-
-/* The graph and the dependencies of a new node, with the lock held on status 0. */
-static int begin_node(cudaGraphNode_t *out, cudaGraph_t graph, const cudaGraphNode_t *after,
-                      size_t count, struct graph **g)
-{
-    if (!out || (count && !after))
-        return SD_INVALID_VALUE;
-    int status = begin(graph, HANDLE_GRAPH, g);
-    for (size_t i = 0; i < count && !status; i++) {
-        struct graph_node *n = sd_handle(after[i], HANDLE_GRAPH_NODE);
-        if (!n || n->graph != *g)
-            status = sd_end_with(SD_INVALID_VALUE);
-    }
-    return status;
-}
-
-static int add(cudaGraphNode_t *out, struct graph *g, struct work work, int type,
-               const cudaGraphNode_t *after, size_t count)
-{
-    *out = (cudaGraphNode_t)sd_graph_add(g, work, type, (struct graph_node *const *)after, count);
-    return sd_end_with(SD_OK);
-}
-
-static int add_empty(cudaGraphNode_t *out, cudaGraph_t graph, const cudaGraphNode_t *after,
-                     size_t count)
-{
-    struct graph *g;
-    int status = begin_node(out, graph, after, count, &g);
-    if (status)
-        return status;
-    return add(out, g, (struct work){.kind = WORK_EMPTY}, NODE_EMPTY, after, count);
-}
-
-CUDART(cudaGraphAddEmptyNode,
-       (cudaGraphNode_t * pGraphNode, cudaGraph_t graph, const cudaGraphNode_t *pDependencies,
-        size_t numDependencies),
-       (pGraphNode, graph, pDependencies, numDependencies))
-{
-    return ATTEMPT(add_empty(pGraphNode, graph, pDependencies, numDependencies));
-}
-
-static int add_kernel(cudaGraphNode_t *out, cudaGraph_t graph, const cudaGraphNode_t *after,
-                      size_t count, const struct cudaKernelNodeParams *p)
-{
-    struct graph *g;
-    if (!p)
-        return SD_INVALID_VALUE;
-    int status = begin_node(out, graph, after, count, &g);
-    if (status)
-        return status;
-    struct launch l = {.function = p->func,
-                       .grid = {p->gridDim.x, p->gridDim.y, p->gridDim.z},
-                       .block = {p->blockDim.x, p->blockDim.y, p->blockDim.z},
-                       .shared = p->sharedMemBytes};
-    struct kernel *k = sd_kernel(p->func);
-    status = k ? sd_launch_check(&l, k) : SD_INVALID_FUNCTION;
-    if (status)
-        return sd_end_with(status);
-    struct graph_node *n =
-        sd_graph_add(g, (struct work){.kind = WORK_KERNEL, .duration_ns = sd_kernel_ns()},
-                     NODE_KERNEL, (struct graph_node *const *)after, count);
-    n->shape = (struct launch_shape){p->func,
-                                     {l.grid[0], l.grid[1], l.grid[2]},
-                                     {l.block[0], l.block[1], l.block[2]},
-                                     p->sharedMemBytes};
-    *out = (cudaGraphNode_t)n;
-    return sd_end_with(SD_OK);
-}
-
-CUDART(cudaGraphAddKernelNode,
-       (cudaGraphNode_t * pGraphNode, cudaGraph_t graph, const cudaGraphNode_t *pDependencies,
-        size_t numDependencies, const struct cudaKernelNodeParams *pNodeParams),
-       (pGraphNode, graph, pDependencies, numDependencies, pNodeParams))
-{
-    return ATTEMPT(add_kernel(pGraphNode, graph, pDependencies, numDependencies, pNodeParams));
-}
-
-static int add_copy_1d(cudaGraphNode_t *out, cudaGraph_t graph, const cudaGraphNode_t *after,
-                       size_t count, void *dst, const void *src, size_t bytes, int kind)
-{
-    struct graph *g;
-    struct span to, from;
-    int status = begin_node(out, graph, after, count, &g);
-    if (status)
-        return status;
-    if (kind < COPY_H2H || kind > COPY_DEFAULT)
-        return sd_end_with(SD_INVALID_DIRECTION);
-    if (!bytes || !dst || !src || !sd_memory_span(dst, bytes, &to) ||
-        !sd_memory_span(src, bytes, &from))
-        return sd_end_with(SD_INVALID_VALUE);
-    struct work work = {.kind = WORK_COPY,
-                        .duration_ns = sd_copy_ns(LINK_PINNED, bytes),
-                        .copy = {.dst = {to.view, bytes, bytes},
-                                 .src = {from.view, bytes, bytes},
-                                 .width = bytes,
-                                 .height = 1,
-                                 .depth = 1,
-                                 .foreign_dst = to.kind <= STANDIN_REGISTERED,
-                                 .foreign_src = from.kind <= STANDIN_REGISTERED}};
-    return add(out, g, work, NODE_COPY, after, count);
-}
-
-CUDART(cudaGraphAddMemcpyNode1D,
-       (cudaGraphNode_t * pGraphNode, cudaGraph_t graph, const cudaGraphNode_t *pDependencies,
-        size_t numDependencies, void *dst, const void *src, size_t count,
-        enum cudaMemcpyKind kind),
-       (pGraphNode, graph, pDependencies, numDependencies, dst, src, count, kind))
-{
-    return ATTEMPT(add_copy_1d(pGraphNode, graph, pDependencies, numDependencies, dst, src, count,
-                               (int)kind));
-}
-
-static int add_set(cudaGraphNode_t *out, cudaGraph_t graph, const cudaGraphNode_t *after,
-                   size_t count, const struct cudaMemsetParams *p)
-{
-    struct graph *g;
-    struct span to;
-    if (!p || (p->elementSize != 1 && p->elementSize != 2 && p->elementSize != 4) || !p->height)
-        return SD_INVALID_VALUE;
-    int status = begin_node(out, graph, after, count, &g);
-    if (status)
-        return status;
-    uint64_t width = p->width * p->elementSize;
-    uint64_t bytes = (p->height - 1) * p->pitch + width;
-    if (!p->dst || !bytes || !sd_memory_span(p->dst, bytes, &to) || to.kind == STANDIN_PAGEABLE)
-        return sd_end_with(SD_INVALID_VALUE);
-    struct work work = {.kind = WORK_SET,
-                        .duration_ns = sd_copy_ns(LINK_DEVICE, bytes),
-                        .set = {.dst = {to.view, p->pitch, 0},
-                                .width = width,
-                                .height = p->height,
-                                .depth = 1,
-                                .value = p->value,
-                                .element = p->elementSize}};
-    return add(out, g, work, NODE_SET, after, count);
-}
-
-CUDART(cudaGraphAddMemsetNode,
-       (cudaGraphNode_t * pGraphNode, cudaGraph_t graph, const cudaGraphNode_t *pDependencies,
-        size_t numDependencies, const struct cudaMemsetParams *pMemsetParams),
-       (pGraphNode, graph, pDependencies, numDependencies, pMemsetParams))
-{
-    return ATTEMPT(add_set(pGraphNode, graph, pDependencies, numDependencies, pMemsetParams));
-}
-
-static int add_host(cudaGraphNode_t *out, cudaGraph_t graph, const cudaGraphNode_t *after,
-                    size_t count, const struct cudaHostNodeParams *p)
-{
-    struct graph *g;
-    if (!p || !p->fn)
-        return SD_INVALID_VALUE;
-    int status = begin_node(out, graph, after, count, &g);
-    if (status)
-        return status;
-    return add(out, g, (struct work){.kind = WORK_HOST, .host = {p->fn, p->userData}}, NODE_HOST,
-               after, count);
-}
-
-CUDART(cudaGraphAddHostNode,
-       (cudaGraphNode_t * pGraphNode, cudaGraph_t graph, const cudaGraphNode_t *pDependencies,
-        size_t numDependencies, const struct cudaHostNodeParams *pNodeParams),
-       (pGraphNode, graph, pDependencies, numDependencies, pNodeParams))
-{
-    return ATTEMPT(add_host(pGraphNode, graph, pDependencies, numDependencies, pNodeParams));
 }
 
 /* ---- looking at graphs ---------------------------------------------------------------------- */
 
 /* The count where `out` is NULL, else as many as there is room for, the rest NULL. */
-static void list(struct graph_node *const *from, size_t have, cudaGraphNode_t *out, size_t *count)
-{
+static void list(struct graph_node *const *from, size_t have, cudaGraphNode_t *out, size_t *count) {
     if (out)
         for (size_t i = 0; i < *count; i++)
             out[i] = i < have ? (cudaGraphNode_t)from[i] : NULL;
@@ -399,12 +197,11 @@ static void list(struct graph_node *const *from, size_t have, cudaGraphNode_t *o
         *count = have;
 }
 
-static int nodes(cudaGraph_t graph, cudaGraphNode_t *out, size_t *count)
-{
+static int nodes(cudaGraph_t graph, cudaGraphNode_t *out, size_t *count) {
     struct graph *g;
     if (!count)
         return SD_INVALID_VALUE;
-    int status = begin(graph, HANDLE_GRAPH, &g);
+    int status = sd_graph_begin(graph, HANDLE_GRAPH, &g);
     if (status)
         return status;
     list(g->node, g->count, out, count);
@@ -412,18 +209,16 @@ static int nodes(cudaGraph_t graph, cudaGraphNode_t *out, size_t *count)
 }
 
 CUDART(cudaGraphGetNodes, (cudaGraph_t graph, cudaGraphNode_t *nodeList, size_t *numNodes),
-       (graph, nodeList, numNodes))
-{
+       (graph, nodeList, numNodes)) {
     return ATTEMPT(nodes(graph, nodeList, numNodes));
 }
 
-static int roots(cudaGraph_t graph, cudaGraphNode_t *out, size_t *count)
-{
+static int roots(cudaGraph_t graph, cudaGraphNode_t *out, size_t *count) {
     struct graph *g;
     size_t have = 0;
     if (!count)
         return SD_INVALID_VALUE;
-    int status = begin(graph, HANDLE_GRAPH, &g);
+    int status = sd_graph_begin(graph, HANDLE_GRAPH, &g);
     if (status)
         return status;
     for (size_t i = 0; i < g->count; i++)
@@ -439,34 +234,30 @@ static int roots(cudaGraph_t graph, cudaGraphNode_t *out, size_t *count)
 
 CUDART(cudaGraphGetRootNodes,
        (cudaGraph_t graph, cudaGraphNode_t *pRootNodes, size_t *pNumRootNodes),
-       (graph, pRootNodes, pNumRootNodes))
-{
+       (graph, pRootNodes, pNumRootNodes)) {
     return ATTEMPT(roots(graph, pRootNodes, pNumRootNodes));
 }
 
-static int node_type(cudaGraphNode_t node, enum cudaGraphNodeType *out)
-{
+static int node_type(cudaGraphNode_t node, enum cudaGraphNodeType *out) {
     struct graph_node *n;
     if (!out)
         return SD_INVALID_VALUE;
-    int status = begin(node, HANDLE_GRAPH_NODE, &n);
+    int status = sd_graph_begin(node, HANDLE_GRAPH_NODE, &n);
     if (status)
         return status;
     *out = (enum cudaGraphNodeType)n->type;
     return sd_end_with(SD_OK);
 }
 
-CUDART(cudaGraphNodeGetType, (cudaGraphNode_t node, enum cudaGraphNodeType *pType), (node, pType))
-{
+CUDART(cudaGraphNodeGetType, (cudaGraphNode_t node, enum cudaGraphNodeType *pType), (node, pType)) {
     return ATTEMPT(node_type(node, pType));
 }
 
-static int dependencies(cudaGraphNode_t node, cudaGraphNode_t *out, size_t *count)
-{
+static int dependencies(cudaGraphNode_t node, cudaGraphNode_t *out, size_t *count) {
     struct graph_node *n;
     if (!count)
         return SD_INVALID_VALUE;
-    int status = begin(node, HANDLE_GRAPH_NODE, &n);
+    int status = sd_graph_begin(node, HANDLE_GRAPH_NODE, &n);
     if (status)
         return status;
     list(n->after, n->after_count, out, count);
@@ -474,12 +265,11 @@ static int dependencies(cudaGraphNode_t node, cudaGraphNode_t *out, size_t *coun
 }
 
 static int depend(cudaGraph_t graph, const cudaGraphNode_t *from, const cudaGraphNode_t *to,
-                  size_t count)
-{
+                  size_t count) {
     struct graph *g;
     if (count && (!from || !to))
         return SD_INVALID_VALUE;
-    int status = begin(graph, HANDLE_GRAPH, &g);
+    int status = sd_graph_begin(graph, HANDLE_GRAPH, &g);
     if (status)
         return status;
     for (size_t i = 0; i < count; i++) {
@@ -495,13 +285,12 @@ static int depend(cudaGraph_t graph, const cudaGraphNode_t *from, const cudaGrap
     return sd_end_with(SD_OK);
 }
 
-static int edges(cudaGraph_t graph, cudaGraphNode_t *from, cudaGraphNode_t *to, size_t *count)
-{
+static int edges(cudaGraph_t graph, cudaGraphNode_t *from, cudaGraphNode_t *to, size_t *count) {
     struct graph *g;
     size_t have = 0;
     if (!count || !from != !to)
         return SD_INVALID_VALUE;
-    int status = begin(graph, HANDLE_GRAPH, &g);
+    int status = sd_graph_begin(graph, HANDLE_GRAPH, &g);
     if (status)
         return status;
     for (size_t i = 0; i < g->count; i++)
@@ -519,8 +308,7 @@ static int edges(cudaGraph_t graph, cudaGraphNode_t *from, cudaGraphNode_t *to, 
 CUDART(cudaGraphNodeGetDependencies,
        (cudaGraphNode_t node, cudaGraphNode_t *pDependencies, cudaGraphEdgeData *edgeData,
         size_t *pNumDependencies),
-       (node, pDependencies, edgeData, pNumDependencies))
-{
+       (node, pDependencies, edgeData, pNumDependencies)) {
     (void)edgeData;
     return ATTEMPT(dependencies(node, pDependencies, pNumDependencies));
 }
@@ -528,73 +316,64 @@ CUDART(cudaGraphNodeGetDependencies,
 CUDART(cudaGraphAddDependencies,
        (cudaGraph_t graph, const cudaGraphNode_t *from, const cudaGraphNode_t *to,
         const cudaGraphEdgeData *edgeData, size_t numDependencies),
-       (graph, from, to, edgeData, numDependencies))
-{
+       (graph, from, to, edgeData, numDependencies)) {
     (void)edgeData;
     return ATTEMPT(depend(graph, from, to, numDependencies));
 }
 
 CUDART(cudaGraphGetEdges,
-       (cudaGraph_t graph, cudaGraphNode_t *from, cudaGraphNode_t *to,
-        cudaGraphEdgeData *edgeData, size_t *numEdges),
-       (graph, from, to, edgeData, numEdges))
-{
+       (cudaGraph_t graph, cudaGraphNode_t *from, cudaGraphNode_t *to, cudaGraphEdgeData *edgeData,
+        size_t *numEdges),
+       (graph, from, to, edgeData, numEdges)) {
     (void)edgeData;
     return ATTEMPT(edges(graph, from, to, numEdges));
 }
 #else
 CUDART(cudaGraphNodeGetDependencies,
        (cudaGraphNode_t node, cudaGraphNode_t *pDependencies, size_t *pNumDependencies),
-       (node, pDependencies, pNumDependencies))
-{
+       (node, pDependencies, pNumDependencies)) {
     return ATTEMPT(dependencies(node, pDependencies, pNumDependencies));
 }
 
 CUDART(cudaGraphAddDependencies,
        (cudaGraph_t graph, const cudaGraphNode_t *from, const cudaGraphNode_t *to,
         size_t numDependencies),
-       (graph, from, to, numDependencies))
-{
+       (graph, from, to, numDependencies)) {
     return ATTEMPT(depend(graph, from, to, numDependencies));
 }
 
 CUDART(cudaGraphGetEdges,
        (cudaGraph_t graph, cudaGraphNode_t *from, cudaGraphNode_t *to, size_t *numEdges),
-       (graph, from, to, numEdges))
-{
+       (graph, from, to, numEdges)) {
     return ATTEMPT(edges(graph, from, to, numEdges));
 }
 #endif
 
-static int kernel_params(cudaGraphNode_t node, struct cudaKernelNodeParams *out)
-{
+static int kernel_params(cudaGraphNode_t node, struct cudaKernelNodeParams *out) {
     struct graph_node *n;
     if (!out)
         return SD_INVALID_VALUE;
-    int status = begin(node, HANDLE_GRAPH_NODE, &n);
+    int status = sd_graph_begin(node, HANDLE_GRAPH_NODE, &n);
     if (status)
         return status;
     if (n->type != NODE_KERNEL)
         return sd_end_with(SD_INVALID_VALUE);
     const struct launch_shape *s = &n->shape;
-    *out = (struct cudaKernelNodeParams){
-        .func = (void *)(uintptr_t)s->function,
-        .gridDim = {s->grid[0], s->grid[1], s->grid[2]},
-        .blockDim = {s->block[0], s->block[1], s->block[2]},
-        .sharedMemBytes = s->shared};
+    *out = (struct cudaKernelNodeParams){.func = (void *)(uintptr_t)s->function,
+                                         .gridDim = {s->grid[0], s->grid[1], s->grid[2]},
+                                         .blockDim = {s->block[0], s->block[1], s->block[2]},
+                                         .sharedMemBytes = s->shared};
     return sd_end_with(SD_OK);
 }
 
 CUDART(cudaGraphKernelNodeGetParams,
-       (cudaGraphNode_t node, struct cudaKernelNodeParams *pNodeParams), (node, pNodeParams))
-{
+       (cudaGraphNode_t node, struct cudaKernelNodeParams *pNodeParams), (node, pNodeParams)) {
     return ATTEMPT(kernel_params(node, pNodeParams));
 }
 
-static int draw(cudaGraph_t graph, const char *path)
-{
+static int draw(cudaGraph_t graph, const char *path) {
     struct graph *g;
-    int status = begin(graph, HANDLE_GRAPH, &g);
+    int status = sd_graph_begin(graph, HANDLE_GRAPH, &g);
     if (status)
         return status;
     FILE *out = path ? fopen(path, "w") : NULL;
@@ -612,8 +391,7 @@ static int draw(cudaGraph_t graph, const char *path)
 }
 
 CUDART(cudaGraphDebugDotPrint, (cudaGraph_t graph, const char *path, unsigned int flags),
-       (graph, path, flags))
-{
+       (graph, path, flags)) {
     (void)flags;
     return ATTEMPT(draw(graph, path));
 }

@@ -17,12 +17,11 @@
 
 /* ---- registration --------------------------------------------------------------------------- */
 
-#define REGISTER(name, caller_fields, ...)                                                        \
+#define REGISTER(name, caller_fields, ...)                                                         \
     standin_log(name, 0, __builtin_return_address(0), caller_fields, __VA_ARGS__)
 
 void **__cudaRegisterFatBinary(void *fatCubin);
-STANDIN_EXPORT void **__cudaRegisterFatBinary(void *fatCubin)
-{
+STANDIN_EXPORT void **__cudaRegisterFatBinary(void *fatCubin) {
     (void)fatCubin;
     void **handle = NULL;
     if (sd_begin_registration()) {
@@ -34,22 +33,19 @@ STANDIN_EXPORT void **__cudaRegisterFatBinary(void *fatCubin)
 }
 
 void __cudaRegisterFatBinaryEnd(void **fatCubinHandle);
-STANDIN_EXPORT void __cudaRegisterFatBinaryEnd(void **fatCubinHandle)
-{
+STANDIN_EXPORT void __cudaRegisterFatBinaryEnd(void **fatCubinHandle) {
     REGISTER("__cudaRegisterFatBinaryEnd", "module=%lu", (unsigned long)(uintptr_t)fatCubinHandle);
 }
 
 char __cudaInitModule(void **fatCubinHandle);
-STANDIN_EXPORT char __cudaInitModule(void **fatCubinHandle)
-{
+STANDIN_EXPORT char __cudaInitModule(void **fatCubinHandle) {
     (void)fatCubinHandle;
     standin_log("__cudaInitModule", 0, __builtin_return_address(0), NULL);
     return 1;
 }
 
 void __cudaUnregisterFatBinary(void **fatCubinHandle);
-STANDIN_EXPORT void __cudaUnregisterFatBinary(void **fatCubinHandle)
-{
+STANDIN_EXPORT void __cudaUnregisterFatBinary(void **fatCubinHandle) {
     if (sd_begin_registration()) {
         struct module *m = sd_module(fatCubinHandle);
         if (m)
@@ -65,8 +61,7 @@ void __cudaRegisterFunction(void **fatCubinHandle, const char *hostFun, char *de
 STANDIN_EXPORT void __cudaRegisterFunction(void **fatCubinHandle, const char *hostFun,
                                            char *deviceFun, const char *deviceName,
                                            int thread_limit, uint3 *tid, uint3 *bid, dim3 *bDim,
-                                           dim3 *gDim, int *wSize)
-{
+                                           dim3 *gDim, int *wSize) {
     /* Not entered as other calls are: it cannot fail. */
     struct standin_call call = {.name = "__cudaRegisterFunction",
                                 .caller = __builtin_return_address(0),
@@ -88,8 +83,7 @@ void __cudaRegisterVar(void **fatCubinHandle, char *hostVar, char *deviceAddress
                        const char *deviceName, int ext, size_t size, int constant, int global);
 STANDIN_EXPORT void __cudaRegisterVar(void **fatCubinHandle, char *hostVar, char *deviceAddress,
                                       const char *deviceName, int ext, size_t size, int constant,
-                                      int global)
-{
+                                      int global) {
     (void)deviceAddress, (void)ext, (void)constant, (void)global;
     if (sd_begin_registration()) {
         struct module *m = sd_module(fatCubinHandle);
@@ -100,13 +94,12 @@ STANDIN_EXPORT void __cudaRegisterVar(void **fatCubinHandle, char *hostVar, char
     REGISTER("__cudaRegisterVar", "symbol=%lu\tsize=%zu", (unsigned long)(uintptr_t)hostVar, size);
 }
 
-void __cudaRegisterManagedVar(void **fatCubinHandle, void **hostVarPtrAddress,
-                              char *deviceAddress, const char *deviceName, int ext, size_t size,
-                              int constant, int global);
+void __cudaRegisterManagedVar(void **fatCubinHandle, void **hostVarPtrAddress, char *deviceAddress,
+                              const char *deviceName, int ext, size_t size, int constant,
+                              int global);
 STANDIN_EXPORT void __cudaRegisterManagedVar(void **fatCubinHandle, void **hostVarPtrAddress,
                                              char *deviceAddress, const char *deviceName, int ext,
-                                             size_t size, int constant, int global)
-{
+                                             size_t size, int constant, int global) {
     (void)deviceAddress, (void)ext, (void)constant, (void)global;
     if (sd_begin_registration()) {
         struct module *m = sd_module(fatCubinHandle);
@@ -125,16 +118,14 @@ STANDIN_EXPORT void __cudaRegisterManagedVar(void **fatCubinHandle, void **hostV
 void __cudaRegisterHostVar(void **fatCubinHandle, const char *deviceName, char *hostVar,
                            size_t size);
 STANDIN_EXPORT void __cudaRegisterHostVar(void **fatCubinHandle, const char *deviceName,
-                                          char *hostVar, size_t size)
-{
+                                          char *hostVar, size_t size) {
     (void)fatCubinHandle, (void)deviceName;
     REGISTER("__cudaRegisterHostVar", "symbol=%lu\tsize=%zu", (unsigned long)(uintptr_t)hostVar,
              size);
 }
 
 char __cudaRegisterUnifiedTable(void **fatCubinHandle, void *table);
-STANDIN_EXPORT char __cudaRegisterUnifiedTable(void **fatCubinHandle, void *table)
-{
+STANDIN_EXPORT char __cudaRegisterUnifiedTable(void **fatCubinHandle, void *table) {
     (void)fatCubinHandle, (void)table;
     standin_log("__cudaRegisterUnifiedTable", 0, __builtin_return_address(0), NULL);
     return 0;
@@ -152,8 +143,7 @@ static __thread unsigned configuration_count;
 
 unsigned __cudaPushCallConfiguration(dim3 gridDim, dim3 blockDim, size_t sharedMem, void *stream);
 STANDIN_EXPORT unsigned __cudaPushCallConfiguration(dim3 gridDim, dim3 blockDim, size_t sharedMem,
-                                                    void *stream)
-{
+                                                    void *stream) {
     bool room = configuration_count < sizeof configurations / sizeof *configurations;
     if (room)
         configurations[configuration_count++] =
@@ -162,9 +152,9 @@ STANDIN_EXPORT unsigned __cudaPushCallConfiguration(dim3 gridDim, dim3 blockDim,
     return !room;
 }
 
-CUDART(__cudaPopCallConfiguration, (dim3 * gridDim, dim3 *blockDim, size_t *sharedMem, void *stream),
-       (gridDim, blockDim, sharedMem, stream))
-{
+CUDART(__cudaPopCallConfiguration,
+       (dim3 * gridDim, dim3 *blockDim, size_t *sharedMem, void *stream),
+       (gridDim, blockDim, sharedMem, stream)) {
     if (call->fault || !configuration_count)
         return ATTEMPT(SD_MISSING_CONFIGURATION);
     struct configuration *c = &configurations[--configuration_count];
@@ -177,16 +167,14 @@ CUDART(__cudaPopCallConfiguration, (dim3 * gridDim, dim3 *blockDim, size_t *shar
 
 /* ---- handles of kernels --------------------------------------------------------------------- */
 
-static int find_kernel(const void *function, struct kernel **out)
-{
+static int find_kernel(const void *function, struct kernel **out) {
     if (!sd_begin_registration())
         return SD_INITIALIZATION;
     *out = sd_kernel(function);
     return sd_end_with(*out ? SD_OK : SD_INVALID_FUNCTION);
 }
 
-static int get_kernel(struct standin_call *call, void *out, const void *function)
-{
+static int get_kernel(struct standin_call *call, void *out, const void *function) {
     struct kernel *k = NULL;
     int status = ATTEMPT(out ? find_kernel(function, &k) : SD_INVALID_VALUE);
     if (!status)
@@ -197,23 +185,19 @@ static int get_kernel(struct standin_call *call, void *out, const void *function
     return status;
 }
 
-CUDART(__cudaGetKernel, (cudaKernel_t * kernel, const void *func), (kernel, func))
-{
+CUDART(__cudaGetKernel, (cudaKernel_t * kernel, const void *func), (kernel, func)) {
     return get_kernel(call, kernel, func);
 }
 
-CUDART(cudaGetKernel, (cudaKernel_t * kernel, const void *func), (kernel, func))
-{
+CUDART(cudaGetKernel, (cudaKernel_t * kernel, const void *func), (kernel, func)) {
     return get_kernel(call, kernel, func);
 }
 
-CUDART(cudaGetFuncBySymbol, (cudaFunction_t * func, const void *symbol), (func, symbol))
-{
+CUDART(cudaGetFuncBySymbol, (cudaFunction_t * func, const void *symbol), (func, symbol)) {
     return get_kernel(call, func, symbol);
 }
 
-CUDART(cudaFuncGetName, (const char **name, const void *func), (name, func))
-{
+CUDART(cudaFuncGetName, (const char **name, const void *func), (name, func)) {
     struct kernel *k = NULL;
     int status = ATTEMPT(name ? find_kernel(func, &k) : SD_INVALID_VALUE);
     if (!status)
@@ -224,8 +208,7 @@ CUDART(cudaFuncGetName, (const char **name, const void *func), (name, func))
 /* The parameters are in the device code, which is not read here. */
 CUDART(cudaFuncGetParamInfo,
        (const void *func, size_t paramIndex, size_t *paramOffset, size_t *paramSize),
-       (func, paramIndex, paramOffset, paramSize))
-{
+       (func, paramIndex, paramOffset, paramSize)) {
     (void)func, (void)paramIndex, (void)paramOffset, (void)paramSize;
     return ATTEMPT(SD_NOT_SUPPORTED);
 }
@@ -233,8 +216,7 @@ CUDART(cudaFuncGetParamInfo,
 /* ---- launches ------------------------------------------------------------------------------- */
 
 static int run(struct standin_call *call, const void *function, dim3 grid, dim3 block,
-               size_t shared, cudaStream_t stream, bool cooperative)
-{
+               size_t shared, cudaStream_t stream, bool cooperative) {
     struct launch launch = {.function = function,
                             .grid = {grid.x, grid.y, grid.z},
                             .block = {block.x, block.y, block.z},
@@ -257,8 +239,7 @@ static int run(struct standin_call *call, const void *function, dim3 grid, dim3 
 CUDART_TWIN(cudaLaunchKernel, _ptsz,
             (const void *func, dim3 gridDim, dim3 blockDim, void **args, size_t sharedMem,
              cudaStream_t stream),
-            (func, gridDim, blockDim, args, sharedMem, stream))
-{
+            (func, gridDim, blockDim, args, sharedMem, stream)) {
     (void)args;
     return run(call, func, gridDim, blockDim, sharedMem, stream, false);
 }
@@ -266,8 +247,7 @@ CUDART_TWIN(cudaLaunchKernel, _ptsz,
 CUDART_TWIN(cudaLaunchCooperativeKernel, _ptsz,
             (const void *func, dim3 gridDim, dim3 blockDim, void **args, size_t sharedMem,
              cudaStream_t stream),
-            (func, gridDim, blockDim, args, sharedMem, stream))
-{
+            (func, gridDim, blockDim, args, sharedMem, stream)) {
     (void)args;
     return run(call, func, gridDim, blockDim, sharedMem, stream, true);
 }
@@ -275,16 +255,14 @@ CUDART_TWIN(cudaLaunchCooperativeKernel, _ptsz,
 CUDART_TWIN(__cudaLaunchKernel, _ptsz,
             (cudaKernel_t kernel, dim3 gridDim, dim3 blockDim, void **args, size_t sharedMem,
              cudaStream_t stream),
-            (kernel, gridDim, blockDim, args, sharedMem, stream))
-{
+            (kernel, gridDim, blockDim, args, sharedMem, stream)) {
     (void)args;
     return run(call, kernel, gridDim, blockDim, sharedMem, stream, false);
 }
 
 CUDART_TWIN(cudaLaunchKernelExC, _ptsz,
             (const cudaLaunchConfig_t *config, const void *func, void **args),
-            (config, func, args))
-{
+            (config, func, args)) {
     static const cudaLaunchConfig_t nothing;
     const cudaLaunchConfig_t *c = config ? config : &nothing;
     (void)args;
@@ -296,8 +274,7 @@ CUDART_TWIN(cudaLaunchKernelExC, _ptsz,
 
 /* ---- what a kernel needs -------------------------------------------------------------------- */
 
-static int attributes(struct cudaFuncAttributes *out, const void *function)
-{
+static int attributes(struct cudaFuncAttributes *out, const void *function) {
     struct kernel *k;
     if (!out)
         return SD_INVALID_VALUE;
@@ -313,19 +290,16 @@ static int attributes(struct cudaFuncAttributes *out, const void *function)
     return SD_OK;
 }
 
-CUDART(cudaFuncGetAttributes, (struct cudaFuncAttributes * attr, const void *func), (attr, func))
-{
+CUDART(cudaFuncGetAttributes, (struct cudaFuncAttributes * attr, const void *func), (attr, func)) {
     return ATTEMPT(attributes(attr, func));
 }
 
-static int set_attribute(const void *function, int number, int value)
-{
+static int set_attribute(const void *function, int number, int value) {
     struct kernel *k;
     int status = find_kernel(function, &k);
     if (status)
         return status;
-    if (number < 8 || number > 15 ||
-        (number == 8 && (value < 0 || value > SD_SHARED_MOST)))
+    if (number < 8 || number > 15 || (number == 8 && (value < 0 || value > SD_SHARED_MOST)))
         return SD_INVALID_VALUE;
     if (number == 8)
         k->max_dynamic_shared = value;
@@ -335,20 +309,17 @@ static int set_attribute(const void *function, int number, int value)
 }
 
 CUDART(cudaFuncSetAttribute, (const void *func, enum cudaFuncAttribute attr, int value),
-       (func, attr, value))
-{
+       (func, attr, value)) {
     return ATTEMPT(set_attribute(func, (int)attr, value));
 }
 
 CUDART(cudaFuncSetCacheConfig, (const void *func, enum cudaFuncCache cacheConfig),
-       (func, cacheConfig))
-{
+       (func, cacheConfig)) {
     struct kernel *k;
     return ATTEMPT((unsigned)cacheConfig <= 3 ? find_kernel(func, &k) : SD_INVALID_VALUE);
 }
 
-static int occupancy(int *blocks, const void *function, int threads, size_t shared)
-{
+static int occupancy(int *blocks, const void *function, int threads, size_t shared) {
     struct kernel *k;
     if (!blocks || threads <= 0)
         return SD_INVALID_VALUE;
@@ -360,22 +331,19 @@ static int occupancy(int *blocks, const void *function, int threads, size_t shar
 
 CUDART(cudaOccupancyMaxActiveBlocksPerMultiprocessor,
        (int *numBlocks, const void *func, int blockSize, size_t dynamicSMemSize),
-       (numBlocks, func, blockSize, dynamicSMemSize))
-{
+       (numBlocks, func, blockSize, dynamicSMemSize)) {
     return ATTEMPT(occupancy(numBlocks, func, blockSize, dynamicSMemSize));
 }
 
 CUDART(cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags,
        (int *numBlocks, const void *func, int blockSize, size_t dynamicSMemSize,
         unsigned int flags),
-       (numBlocks, func, blockSize, dynamicSMemSize, flags))
-{
+       (numBlocks, func, blockSize, dynamicSMemSize, flags)) {
     return ATTEMPT(flags > 1 ? SD_INVALID_VALUE
                              : occupancy(numBlocks, func, blockSize, dynamicSMemSize));
 }
 
-static int available_shared(size_t *size, const void *function, int blocks)
-{
+static int available_shared(size_t *size, const void *function, int blocks) {
     struct kernel *k;
     if (!size || blocks <= 0 || blocks > 32)
         return SD_INVALID_VALUE;
@@ -387,14 +355,12 @@ static int available_shared(size_t *size, const void *function, int blocks)
 
 CUDART(cudaOccupancyAvailableDynamicSMemPerBlock,
        (size_t * dynamicSmemSize, const void *func, int numBlocks, int blockSize),
-       (dynamicSmemSize, func, numBlocks, blockSize))
-{
+       (dynamicSmemSize, func, numBlocks, blockSize)) {
     (void)blockSize;
     return ATTEMPT(available_shared(dynamicSmemSize, func, numBlocks));
 }
 
-static int clusters(int *out, const void *function, int value)
-{
+static int clusters(int *out, const void *function, int value) {
     struct kernel *k;
     if (!out)
         return SD_INVALID_VALUE;
@@ -406,14 +372,12 @@ static int clusters(int *out, const void *function, int value)
 
 CUDART(cudaOccupancyMaxActiveClusters,
        (int *numClusters, const void *func, const cudaLaunchConfig_t *launchConfig),
-       (numClusters, func, launchConfig))
-{
+       (numClusters, func, launchConfig)) {
     return ATTEMPT(launchConfig ? clusters(numClusters, func, 16) : SD_INVALID_VALUE);
 }
 
 CUDART(cudaOccupancyMaxPotentialClusterSize,
        (int *clusterSize, const void *func, const cudaLaunchConfig_t *launchConfig),
-       (clusterSize, func, launchConfig))
-{
+       (clusterSize, func, launchConfig)) {
     return ATTEMPT(launchConfig ? clusters(clusterSize, func, 8) : SD_INVALID_VALUE);
 }

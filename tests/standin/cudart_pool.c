@@ -8,8 +8,7 @@
 #include "handles.h"
 #include "pool.h"
 
-static int pool_of_device(cudaMemPool_t *out, int ordinal, bool current)
-{
+static int pool_of_device(cudaMemPool_t *out, int ordinal, bool current) {
     struct device *device;
     if (!out)
         return SD_INVALID_VALUE;
@@ -22,18 +21,15 @@ static int pool_of_device(cudaMemPool_t *out, int ordinal, bool current)
     return sd_end_with(status);
 }
 
-CUDART(cudaDeviceGetDefaultMemPool, (cudaMemPool_t * memPool, int device), (memPool, device))
-{
+CUDART(cudaDeviceGetDefaultMemPool, (cudaMemPool_t * memPool, int device), (memPool, device)) {
     return ATTEMPT(pool_of_device(memPool, device, false));
 }
 
-CUDART(cudaDeviceGetMemPool, (cudaMemPool_t * memPool, int device), (memPool, device))
-{
+CUDART(cudaDeviceGetMemPool, (cudaMemPool_t * memPool, int device), (memPool, device)) {
     return ATTEMPT(pool_of_device(memPool, device, true));
 }
 
-static int set_pool(int ordinal, cudaMemPool_t handle)
-{
+static int set_pool(int ordinal, cudaMemPool_t handle) {
     struct device *device;
     int status = sd_begin();
     if (status)
@@ -47,18 +43,17 @@ static int set_pool(int ordinal, cudaMemPool_t handle)
     return sd_end_with(status);
 }
 
-CUDART(cudaDeviceSetMemPool, (int device, cudaMemPool_t memPool), (device, memPool))
-{
+CUDART(cudaDeviceSetMemPool, (int device, cudaMemPool_t memPool), (device, memPool)) {
     int status = ATTEMPT(set_pool(device, memPool));
     PUT_INT("device", device);
     PUT("pool", (uintptr_t)memPool);
     return status;
 }
 
-static int new_pool(cudaMemPool_t *out, const struct cudaMemPoolProps *props)
-{
+static int new_pool(cudaMemPool_t *out, const struct cudaMemPoolProps *props) {
     struct device *device;
-    if (!out || !props || props->allocType != 1 || props->location.type != cudaMemLocationTypeDevice)
+    if (!out || !props || props->allocType != 1 ||
+        props->location.type != cudaMemLocationTypeDevice)
         return SD_INVALID_VALUE;
     int status = sd_begin();
     if (status)
@@ -70,8 +65,7 @@ static int new_pool(cudaMemPool_t *out, const struct cudaMemPoolProps *props)
 }
 
 CUDART(cudaMemPoolCreate, (cudaMemPool_t * memPool, const struct cudaMemPoolProps *poolProps),
-       (memPool, poolProps))
-{
+       (memPool, poolProps)) {
     int status = ATTEMPT(new_pool(memPool, poolProps));
     PUT_OUT("pool", memPool);
     PUT_INT("device", poolProps && poolProps->location.type == cudaMemLocationTypeDevice
@@ -81,8 +75,7 @@ CUDART(cudaMemPoolCreate, (cudaMemPool_t * memPool, const struct cudaMemPoolProp
 }
 
 /* The pool behind a handle, with the lock held on status 0. */
-static int begin_pool(cudaMemPool_t handle, struct pool **out)
-{
+static int begin_pool(cudaMemPool_t handle, struct pool **out) {
     int status = sd_begin();
     if (status)
         return status;
@@ -90,22 +83,19 @@ static int begin_pool(cudaMemPool_t handle, struct pool **out)
     return *out ? SD_OK : sd_end_with(SD_INVALID_VALUE);
 }
 
-static int destroy(cudaMemPool_t handle)
-{
+static int destroy(cudaMemPool_t handle) {
     struct pool *pool;
     int status = begin_pool(handle, &pool);
     return status ? status : sd_end_with(sd_pool_delete(pool));
 }
 
-CUDART(cudaMemPoolDestroy, (cudaMemPool_t memPool), (memPool))
-{
+CUDART(cudaMemPoolDestroy, (cudaMemPool_t memPool), (memPool)) {
     int status = ATTEMPT(destroy(memPool));
     PUT("pool", (uintptr_t)memPool);
     return status;
 }
 
-static int trim(cudaMemPool_t handle, size_t keep)
-{
+static int trim(cudaMemPool_t handle, size_t keep) {
     struct pool *pool;
     int status = begin_pool(handle, &pool);
     if (status)
@@ -115,8 +105,7 @@ static int trim(cudaMemPool_t handle, size_t keep)
 }
 
 CUDART(cudaMemPoolTrimTo, (cudaMemPool_t memPool, size_t minBytesToKeep),
-       (memPool, minBytesToKeep))
-{
+       (memPool, minBytesToKeep)) {
     int status = ATTEMPT(trim(memPool, minBytesToKeep));
     PUT("pool", (uintptr_t)memPool);
     PUT("size", minBytesToKeep);
@@ -124,8 +113,7 @@ CUDART(cudaMemPoolTrimTo, (cudaMemPool_t memPool, size_t minBytesToKeep),
 }
 
 /* cudaMemPoolAttr: 1 to 3 are ints that switch reuse, 4 to 8 are 64-bit sizes. */
-static uint64_t *size_attribute(struct pool *pool, int number)
-{
+static uint64_t *size_attribute(struct pool *pool, int number) {
     switch (number) {
     case 4:
         return &pool->threshold;
@@ -142,8 +130,7 @@ static uint64_t *size_attribute(struct pool *pool, int number)
     }
 }
 
-static int set_attribute(cudaMemPool_t handle, int number, const void *value)
-{
+static int set_attribute(cudaMemPool_t handle, int number, const void *value) {
     struct pool *pool;
     int status = begin_pool(handle, &pool);
     if (status)
@@ -166,16 +153,14 @@ static int set_attribute(cudaMemPool_t handle, int number, const void *value)
 }
 
 CUDART(cudaMemPoolSetAttribute, (cudaMemPool_t memPool, enum cudaMemPoolAttr attr, void *value),
-       (memPool, attr, value))
-{
+       (memPool, attr, value)) {
     int status = ATTEMPT(set_attribute(memPool, (int)attr, value));
     PUT("pool", (uintptr_t)memPool);
     PUT("attr", attr);
     return status;
 }
 
-static int get_attribute(cudaMemPool_t handle, int number, void *value)
-{
+static int get_attribute(cudaMemPool_t handle, int number, void *value) {
     struct pool *pool;
     int status = begin_pool(handle, &pool);
     if (status)
@@ -191,14 +176,12 @@ static int get_attribute(cudaMemPool_t handle, int number, void *value)
 }
 
 CUDART(cudaMemPoolGetAttribute, (cudaMemPool_t memPool, enum cudaMemPoolAttr attr, void *value),
-       (memPool, attr, value))
-{
+       (memPool, attr, value)) {
     return ATTEMPT(get_attribute(memPool, (int)attr, value));
 }
 
 /* Peers reach each other's pools anyway; the handle is checked. */
-static int access_of(cudaMemPool_t handle, const void *needed)
-{
+static int access_of(cudaMemPool_t handle, const void *needed) {
     struct pool *pool;
     if (!needed)
         return SD_INVALID_VALUE;
@@ -208,16 +191,14 @@ static int access_of(cudaMemPool_t handle, const void *needed)
 
 CUDART(cudaMemPoolSetAccess,
        (cudaMemPool_t memPool, const struct cudaMemAccessDesc *descList, size_t count),
-       (memPool, descList, count))
-{
+       (memPool, descList, count)) {
     (void)count;
     return ATTEMPT(access_of(memPool, descList));
 }
 
 CUDART(cudaMemPoolGetAccess,
        (enum cudaMemAccessFlags * flags, cudaMemPool_t memPool, struct cudaMemLocation *location),
-       (flags, memPool, location))
-{
+       (flags, memPool, location)) {
     int status = ATTEMPT(flags ? access_of(memPool, location) : SD_INVALID_VALUE);
     if (!status)
         *flags = (enum cudaMemAccessFlags)3; /* read and write */

@@ -12,8 +12,7 @@
 #include "stream.h"
 
 /* The stream of a call, with the lock held on status 0. */
-static int begin_stream(const struct standin_call *call, cudaStream_t handle, struct stream **out)
-{
+static int begin_stream(const struct standin_call *call, cudaStream_t handle, struct stream **out) {
     struct device *device;
     int status = sd_begin_context(&device);
     if (status)
@@ -22,8 +21,7 @@ static int begin_stream(const struct standin_call *call, cudaStream_t handle, st
     return *out ? SD_OK : sd_end_with(SD_INVALID_HANDLE);
 }
 
-static int new_stream(cudaStream_t *out, unsigned flags, int priority)
-{
+static int new_stream(cudaStream_t *out, unsigned flags, int priority) {
     struct device *device;
     if (!out || flags > 1)
         return SD_INVALID_VALUE;
@@ -35,16 +33,14 @@ static int new_stream(cudaStream_t *out, unsigned flags, int priority)
     return sd_end_with(SD_OK);
 }
 
-CUDART(cudaStreamCreate, (cudaStream_t * pStream), (pStream))
-{
+CUDART(cudaStreamCreate, (cudaStream_t * pStream), (pStream)) {
     int status = ATTEMPT(new_stream(pStream, 0, 0));
     PUT_OUT("stream", pStream);
     PUT_DEVICE();
     return status;
 }
 
-CUDART(cudaStreamCreateWithFlags, (cudaStream_t * pStream, unsigned int flags), (pStream, flags))
-{
+CUDART(cudaStreamCreateWithFlags, (cudaStream_t * pStream, unsigned int flags), (pStream, flags)) {
     int status = ATTEMPT(new_stream(pStream, flags, 0));
     PUT_OUT("stream", pStream);
     PUT("flags", flags);
@@ -53,8 +49,7 @@ CUDART(cudaStreamCreateWithFlags, (cudaStream_t * pStream, unsigned int flags), 
 }
 
 CUDART(cudaStreamCreateWithPriority, (cudaStream_t * pStream, unsigned int flags, int priority),
-       (pStream, flags, priority))
-{
+       (pStream, flags, priority)) {
     int status = ATTEMPT(new_stream(pStream, flags, priority));
     PUT_OUT("stream", pStream);
     PUT("flags", flags);
@@ -63,8 +58,7 @@ CUDART(cudaStreamCreateWithPriority, (cudaStream_t * pStream, unsigned int flags
     return status;
 }
 
-static int destroy_stream(cudaStream_t handle)
-{
+static int destroy_stream(cudaStream_t handle) {
     int status = sd_begin();
     if (status)
         return status;
@@ -74,16 +68,14 @@ static int destroy_stream(cudaStream_t handle)
     return sd_end_with(s ? SD_OK : SD_INVALID_HANDLE);
 }
 
-CUDART(cudaStreamDestroy, (cudaStream_t stream), (stream))
-{
+CUDART(cudaStreamDestroy, (cudaStream_t stream), (stream)) {
     int status = ATTEMPT(destroy_stream(stream));
     PUT("stream", (uintptr_t)stream);
     PUT_DEVICE();
     return status;
 }
 
-static int synchronize(struct standin_call *call, cudaStream_t handle)
-{
+static int synchronize(struct standin_call *call, cudaStream_t handle) {
     struct stream *s;
     int status = begin_stream(call, handle, &s);
     if (status)
@@ -97,16 +89,14 @@ static int synchronize(struct standin_call *call, cudaStream_t handle)
     return sd_end_with(status);
 }
 
-CUDART_TWIN(cudaStreamSynchronize, _ptsz, (cudaStream_t stream), (stream))
-{
+CUDART_TWIN(cudaStreamSynchronize, _ptsz, (cudaStream_t stream), (stream)) {
     int status = ATTEMPT(synchronize(call, stream));
     PUT("stream", (uintptr_t)stream);
     PUT_DEVICE();
     return status;
 }
 
-static int query(struct standin_call *call, cudaStream_t handle)
-{
+static int query(struct standin_call *call, cudaStream_t handle) {
     struct stream *s;
     int status = begin_stream(call, handle, &s);
     if (status)
@@ -117,24 +107,21 @@ static int query(struct standin_call *call, cudaStream_t handle)
     return sd_end_with(status);
 }
 
-CUDART_TWIN(cudaStreamQuery, _ptsz, (cudaStream_t stream), (stream))
-{
+CUDART_TWIN(cudaStreamQuery, _ptsz, (cudaStream_t stream), (stream)) {
     int status = ATTEMPT(query(call, stream));
     PUT("stream", (uintptr_t)stream);
     PUT_DEVICE();
     return status;
 }
 
-static int host_work(struct standin_call *call, cudaStream_t handle, struct work work)
-{
+static int host_work(struct standin_call *call, cudaStream_t handle, struct work work) {
     struct stream *s;
     int status = begin_stream(call, handle, &s);
     return status ? status : sd_end_with(sd_submit(s, work, false, false));
 }
 
 CUDART_TWIN(cudaLaunchHostFunc, _ptsz, (cudaStream_t stream, cudaHostFn_t fn, void *userData),
-            (stream, fn, userData))
-{
+            (stream, fn, userData)) {
     struct work work = {.kind = WORK_HOST, .host = {fn, userData}};
     int status = ATTEMPT(fn ? host_work(call, stream, work) : SD_INVALID_VALUE);
     PUT("stream", (uintptr_t)stream);
@@ -143,8 +130,7 @@ CUDART_TWIN(cudaLaunchHostFunc, _ptsz, (cudaStream_t stream, cudaHostFn_t fn, vo
 }
 
 static int add_callback(struct standin_call *call, cudaStream_t handle,
-                        cudaStreamCallback_t callback, void *data)
-{
+                        cudaStreamCallback_t callback, void *data) {
     struct stream *s;
     int status = begin_stream(call, handle, &s);
     if (status)
@@ -161,8 +147,7 @@ static int add_callback(struct standin_call *call, cudaStream_t handle,
 CUDART_TWIN(cudaStreamAddCallback, _ptsz,
             (cudaStream_t stream, cudaStreamCallback_t callback, void *userData,
              unsigned int flags),
-            (stream, callback, userData, flags))
-{
+            (stream, callback, userData, flags)) {
     int status = ATTEMPT(callback && !flags ? add_callback(call, stream, callback, userData)
                                             : SD_INVALID_VALUE);
     PUT("stream", (uintptr_t)stream);
@@ -174,8 +159,7 @@ CUDART_TWIN(cudaStreamAddCallback, _ptsz,
 
 enum trait { TRAIT_PRIORITY, TRAIT_FLAGS, TRAIT_DEVICE, TRAIT_ID };
 
-static int trait(struct standin_call *call, cudaStream_t handle, enum trait which, int64_t *out)
-{
+static int trait(struct standin_call *call, cudaStream_t handle, enum trait which, int64_t *out) {
     struct stream *s;
     int status = begin_stream(call, handle, &s);
     if (status)
@@ -187,14 +171,13 @@ static int trait(struct standin_call *call, cudaStream_t handle, enum trait whic
     return sd_end_with(SD_OK);
 }
 
-#define TRAIT(name, type, which)                                                                  \
-    CUDART_TWIN(name, _ptsz, (cudaStream_t hStream, type *out), (hStream, out))                   \
-    {                                                                                             \
-        int64_t value = 0;                                                                        \
-        int status = ATTEMPT(out ? trait(call, hStream, which, &value) : SD_INVALID_VALUE);       \
-        if (!status)                                                                              \
-            *out = (type)value;                                                                   \
-        return status;                                                                            \
+#define TRAIT(name, type, which)                                                                   \
+    CUDART_TWIN(name, _ptsz, (cudaStream_t hStream, type * out), (hStream, out)) {                 \
+        int64_t value = 0;                                                                         \
+        int status = ATTEMPT(out ? trait(call, hStream, which, &value) : SD_INVALID_VALUE);        \
+        if (!status)                                                                               \
+            *out = (type)value;                                                                    \
+        return status;                                                                             \
     }
 TRAIT(cudaStreamGetPriority, int, TRAIT_PRIORITY)
 TRAIT(cudaStreamGetFlags, unsigned int, TRAIT_FLAGS)
@@ -203,8 +186,7 @@ TRAIT(cudaStreamGetId, unsigned long long, TRAIT_ID)
 
 /* ---- events --------------------------------------------------------------------------------- */
 
-static int new_event(cudaEvent_t *out, unsigned flags)
-{
+static int new_event(cudaEvent_t *out, unsigned flags) {
     struct device *device;
     if (!out || flags > 7 || (flags & 6) == 4) /* interprocess events have no timing */
         return SD_INVALID_VALUE;
@@ -215,16 +197,14 @@ static int new_event(cudaEvent_t *out, unsigned flags)
     return sd_end_with(SD_OK);
 }
 
-CUDART(cudaEventCreate, (cudaEvent_t * event), (event))
-{
+CUDART(cudaEventCreate, (cudaEvent_t * event), (event)) {
     int status = ATTEMPT(new_event(event, 0));
     PUT_OUT("event", event);
     PUT_DEVICE();
     return status;
 }
 
-CUDART(cudaEventCreateWithFlags, (cudaEvent_t * event, unsigned int flags), (event, flags))
-{
+CUDART(cudaEventCreateWithFlags, (cudaEvent_t * event, unsigned int flags), (event, flags)) {
     int status = ATTEMPT(new_event(event, flags));
     PUT_OUT("event", event);
     PUT("flags", flags);
@@ -233,8 +213,7 @@ CUDART(cudaEventCreateWithFlags, (cudaEvent_t * event, unsigned int flags), (eve
 }
 
 /* The event of a call, with the lock held on status 0. */
-static int begin_event(cudaEvent_t handle, struct event **out)
-{
+static int begin_event(cudaEvent_t handle, struct event **out) {
     int status = sd_begin();
     if (status)
         return status;
@@ -242,8 +221,7 @@ static int begin_event(cudaEvent_t handle, struct event **out)
     return *out ? SD_OK : sd_end_with(SD_INVALID_HANDLE);
 }
 
-static int destroy_event(cudaEvent_t handle)
-{
+static int destroy_event(cudaEvent_t handle) {
     struct event *e;
     int status = begin_event(handle, &e);
     if (status)
@@ -252,8 +230,7 @@ static int destroy_event(cudaEvent_t handle)
     return sd_end_with(SD_OK);
 }
 
-CUDART(cudaEventDestroy, (cudaEvent_t event), (event))
-{
+CUDART(cudaEventDestroy, (cudaEvent_t event), (event)) {
     int status = ATTEMPT(destroy_event(event));
     PUT("event", (uintptr_t)event);
     PUT_DEVICE();
@@ -261,8 +238,7 @@ CUDART(cudaEventDestroy, (cudaEvent_t event), (event))
 }
 
 static int record(struct standin_call *call, cudaEvent_t event, cudaStream_t stream,
-                  unsigned flags)
-{
+                  unsigned flags) {
     struct stream *s;
     int status = begin_stream(call, stream, &s);
     if (status)
@@ -273,23 +249,20 @@ static int record(struct standin_call *call, cudaEvent_t event, cudaStream_t str
     return sd_end_with(flags > 1 ? SD_INVALID_VALUE : sd_event_record(e, s, flags));
 }
 
-static void put_event(struct standin_call *call, cudaEvent_t event, cudaStream_t stream)
-{
+static void put_event(struct standin_call *call, cudaEvent_t event, cudaStream_t stream) {
     PUT("event", (uintptr_t)event);
     PUT("stream", (uintptr_t)stream);
     PUT_DEVICE();
 }
 
-CUDART_TWIN(cudaEventRecord, _ptsz, (cudaEvent_t event, cudaStream_t stream), (event, stream))
-{
+CUDART_TWIN(cudaEventRecord, _ptsz, (cudaEvent_t event, cudaStream_t stream), (event, stream)) {
     int status = ATTEMPT(record(call, event, stream, 0));
     put_event(call, event, stream);
     return status;
 }
 
 CUDART_TWIN(cudaEventRecordWithFlags, _ptsz,
-            (cudaEvent_t event, cudaStream_t stream, unsigned int flags), (event, stream, flags))
-{
+            (cudaEvent_t event, cudaStream_t stream, unsigned int flags), (event, stream, flags)) {
     int status = ATTEMPT(record(call, event, stream, flags));
     put_event(call, event, stream);
     PUT("flags", flags);
@@ -297,8 +270,7 @@ CUDART_TWIN(cudaEventRecordWithFlags, _ptsz,
 }
 
 static int wait_event(struct standin_call *call, cudaStream_t stream, cudaEvent_t event,
-                      unsigned flags)
-{
+                      unsigned flags) {
     struct stream *s;
     int status = begin_stream(call, stream, &s);
     if (status)
@@ -310,16 +282,14 @@ static int wait_event(struct standin_call *call, cudaStream_t stream, cudaEvent_
 }
 
 CUDART_TWIN(cudaStreamWaitEvent, _ptsz,
-            (cudaStream_t stream, cudaEvent_t event, unsigned int flags), (stream, event, flags))
-{
+            (cudaStream_t stream, cudaEvent_t event, unsigned int flags), (stream, event, flags)) {
     int status = ATTEMPT(wait_event(call, stream, event, flags));
     put_event(call, event, stream);
     PUT("flags", flags);
     return status;
 }
 
-static int synchronize_event(cudaEvent_t handle)
-{
+static int synchronize_event(cudaEvent_t handle) {
     struct event *e;
     int status = begin_event(handle, &e);
     if (status)
@@ -333,16 +303,14 @@ static int synchronize_event(cudaEvent_t handle)
     return sd_end_with(status);
 }
 
-CUDART(cudaEventSynchronize, (cudaEvent_t event), (event))
-{
+CUDART(cudaEventSynchronize, (cudaEvent_t event), (event)) {
     int status = ATTEMPT(synchronize_event(event));
     PUT("event", (uintptr_t)event);
     PUT_DEVICE();
     return status;
 }
 
-static int query_event(cudaEvent_t handle)
-{
+static int query_event(cudaEvent_t handle) {
     struct event *e;
     int status = begin_event(handle, &e);
     if (status)
@@ -353,16 +321,14 @@ static int query_event(cudaEvent_t handle)
     return sd_end_with(status);
 }
 
-CUDART(cudaEventQuery, (cudaEvent_t event), (event))
-{
+CUDART(cudaEventQuery, (cudaEvent_t event), (event)) {
     int status = ATTEMPT(query_event(event));
     PUT("event", (uintptr_t)event);
     PUT_DEVICE();
     return status;
 }
 
-static int elapsed(float *out, cudaEvent_t from, cudaEvent_t to)
-{
+static int elapsed(float *out, cudaEvent_t from, cudaEvent_t to) {
     if (!out)
         return SD_INVALID_VALUE;
     int status = sd_begin();
@@ -378,7 +344,6 @@ static int elapsed(float *out, cudaEvent_t from, cudaEvent_t to)
     return sd_end_with(SD_OK);
 }
 
-CUDART(cudaEventElapsedTime, (float *ms, cudaEvent_t start, cudaEvent_t end), (ms, start, end))
-{
+CUDART(cudaEventElapsedTime, (float *ms, cudaEvent_t start, cudaEvent_t end), (ms, start, end)) {
     return ATTEMPT(elapsed(ms, start, end));
 }

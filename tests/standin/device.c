@@ -3,9 +3,9 @@
  */
 #include "device.h"
 
-#include <unistd.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include "array.h"
 #include "handles.h"
@@ -26,39 +26,33 @@ static __thread int current_ordinal;
  */
 static char *fork_mark;
 
-static bool lost_in_fork(void)
-{
+static bool lost_in_fork(void) {
     char *mark = __atomic_load_n(&fork_mark, __ATOMIC_ACQUIRE);
     return mark && !*(volatile char *)mark;
 }
 
-static void fork_prepare(void)
-{
+static void fork_prepare(void) {
     if (!lost_in_fork())
         pthread_mutex_lock(&sd_core);
 }
 
-static void fork_parent(void)
-{
+static void fork_parent(void) {
     if (!lost_in_fork())
         pthread_mutex_unlock(&sd_core);
 }
 
-static void fork_child(void)
-{
+static void fork_child(void) {
     /* Unlocking is for the thread that locked; this one is its copy. */
     sd_streams_forget_waiters();
     pthread_mutex_init(&sd_core, NULL);
 }
 
 /* Runs while the loader brings the library in; nothing is opened, mapped or started. */
-__attribute__((constructor)) static void at_load(void)
-{
+__attribute__((constructor)) static void at_load(void) {
     pthread_atfork(fork_prepare, fork_parent, fork_child);
 }
 
-__attribute__((destructor)) static void at_unload(void)
-{
+__attribute__((destructor)) static void at_unload(void) {
     if (!fork_mark || lost_in_fork() || !sd_truth_wanted() || !sd_begin_registration())
         return;
     sd_memory_note_live();
@@ -67,8 +61,7 @@ __attribute__((destructor)) static void at_unload(void)
     sd_truth_note("#exit %d", (int)getpid());
 }
 
-static void mark_used(void)
-{
+static void mark_used(void) {
     if (fork_mark)
         return;
     char *mark = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -79,13 +72,11 @@ static void mark_used(void)
     __atomic_store_n(&fork_mark, mark, __ATOMIC_RELEASE);
 }
 
-bool sd_driver_used(void)
-{
+bool sd_driver_used(void) {
     return __atomic_load_n(&fork_mark, __ATOMIC_ACQUIRE) != NULL;
 }
 
-int sd_begin(void)
-{
+int sd_begin(void) {
     if (sd_in_host_function)
         return SD_NOT_PERMITTED;
     if (lost_in_fork())
@@ -95,16 +86,14 @@ int sd_begin(void)
     return SD_OK;
 }
 
-bool sd_begin_registration(void)
-{
+bool sd_begin_registration(void) {
     if (lost_in_fork())
         return false;
     pthread_mutex_lock(&sd_core);
     return true;
 }
 
-int sd_begin_context(struct device **out)
-{
+int sd_begin_context(struct device **out) {
     int status = sd_begin();
     if (status)
         return status;
@@ -114,47 +103,39 @@ int sd_begin_context(struct device **out)
     return status;
 }
 
-void sd_end(void)
-{
+void sd_end(void) {
     pthread_mutex_unlock(&sd_core);
 }
 
-int sd_end_with(int status)
-{
+int sd_end_with(int status) {
     sd_end();
     return status;
 }
 
-int standin_device_count(void)
-{
+int standin_device_count(void) {
     return sd_options()->devices;
 }
 
-struct device *sd_device(int ordinal)
-{
+struct device *sd_device(int ordinal) {
     return ordinal >= 0 && ordinal < standin_device_count() ? &devices[ordinal] : NULL;
 }
 
-struct device *sd_current(void)
-{
+struct device *sd_current(void) {
     return sd_device(current_ordinal);
 }
 
-int sd_current_ordinal(void)
-{
+int sd_current_ordinal(void) {
     return current_ordinal;
 }
 
-int sd_set_current(int ordinal)
-{
+int sd_set_current(int ordinal) {
     if (!sd_device(ordinal))
         return SD_INVALID_DEVICE;
     current_ordinal = ordinal;
     return SD_OK;
 }
 
-int sd_device_context(int ordinal, struct device **out)
-{
+int sd_device_context(int ordinal, struct device **out) {
     if (standin_device_count() == 0)
         return SD_NO_DEVICE;
     struct device *d = sd_device(ordinal);
@@ -172,8 +153,7 @@ int sd_device_context(int ordinal, struct device **out)
     return SD_OK;
 }
 
-void sd_device_reset(struct device *d)
-{
+void sd_device_reset(struct device *d) {
     if (!d->context)
         return;
     sd_device_wait(d);

@@ -24,17 +24,17 @@ struct pool;
 
 struct device {
     int ordinal;
-    bool context;          /* the primary context is there */
-    unsigned flags;        /* cudaSetDeviceFlags */
+    bool context;   /* the primary context is there */
+    unsigned flags; /* cudaSetDeviceFlags */
     bool peer[STANDIN_DEVICES_MAX];
     struct arena arena;
     struct pool *default_pool, *current_pool;
     /* Streams: see stream.c. */
     struct stream *legacy;
-    struct stream *busy;   /* those with work, by their `next_busy` */
-    uint64_t sequence;     /* of the latest work put on any stream */
-    pthread_cond_t work;   /* wakes the device's thread */
-    bool worker;           /* the thread runs */
+    struct stream *busy; /* those with work, by their `next_busy` */
+    uint64_t sequence;   /* of the latest work put on any stream */
+    pthread_cond_t work; /* wakes the device's thread */
+    bool worker;         /* the thread runs */
 };
 
 /* Statuses that the core itself returns; the names are the runtime's. */

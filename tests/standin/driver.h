@@ -44,23 +44,40 @@ typedef void (*CUhostFn)(void *userData);
 typedef struct CUuuid_st {
     char bytes[16];
 } CUuuid;
-typedef enum CUdevice_attribute_enum { CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK = 1 } CUdevice_attribute;
-typedef enum CUdevice_P2PAttribute_enum { CU_DEVICE_P2P_ATTRIBUTE_PERFORMANCE_RANK = 1 } CUdevice_P2PAttribute;
-typedef enum CUfunction_attribute_enum { CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK = 0 } CUfunction_attribute;
+typedef enum CUdevice_attribute_enum {
+    CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK = 1
+} CUdevice_attribute;
+typedef enum CUdevice_P2PAttribute_enum {
+    CU_DEVICE_P2P_ATTRIBUTE_PERFORMANCE_RANK = 1
+} CUdevice_P2PAttribute;
+typedef enum CUfunction_attribute_enum {
+    CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK = 0
+} CUfunction_attribute;
 typedef enum CUfunc_cache_enum { CU_FUNC_CACHE_PREFER_NONE = 0 } CUfunc_cache;
 typedef enum CUpointer_attribute_enum { CU_POINTER_ATTRIBUTE_CONTEXT = 1 } CUpointer_attribute;
 typedef enum CUlimit_enum { CU_LIMIT_STACK_SIZE = 0 } CUlimit;
 typedef enum CUjit_option_enum { CU_JIT_MAX_REGISTERS = 0 } CUjit_option;
-typedef enum CUlibraryOption_enum { CU_LIBRARY_HOST_UNIVERSAL_FUNCTION_AND_DATA_TABLE = 0 } CUlibraryOption;
+typedef enum CUlibraryOption_enum {
+    CU_LIBRARY_HOST_UNIVERSAL_FUNCTION_AND_DATA_TABLE = 0
+} CUlibraryOption;
 typedef enum CUmoduleLoadingMode_enum { CU_MODULE_EAGER_LOADING = 1 } CUmoduleLoadingMode;
 typedef enum CUstreamCaptureStatus_enum { CU_STREAM_CAPTURE_STATUS_NONE = 0 } CUstreamCaptureStatus;
-typedef enum CUdriverProcAddressQueryResult_enum { CU_GET_PROC_ADDRESS_SUCCESS = 0 } CUdriverProcAddressQueryResult;
+typedef enum CUdriverProcAddressQueryResult_enum {
+    CU_GET_PROC_ADDRESS_SUCCESS = 0
+} CUdriverProcAddressQueryResult;
 typedef unsigned long long cuuint64_t;
 typedef enum CUmemAllocationType_enum { CU_MEM_ALLOCATION_TYPE_INVALID = 0 } CUmemAllocationType;
-typedef enum CUmemAllocationHandleType_enum { CU_MEM_HANDLE_TYPE_NONE = 0 } CUmemAllocationHandleType;
-typedef enum CUmemLocationType_enum { CU_MEM_LOCATION_TYPE_INVALID = 0, CU_MEM_LOCATION_TYPE_DEVICE = 1 } CUmemLocationType;
+typedef enum CUmemAllocationHandleType_enum {
+    CU_MEM_HANDLE_TYPE_NONE = 0
+} CUmemAllocationHandleType;
+typedef enum CUmemLocationType_enum {
+    CU_MEM_LOCATION_TYPE_INVALID = 0,
+    CU_MEM_LOCATION_TYPE_DEVICE = 1
+} CUmemLocationType;
 typedef enum CUmemAccess_flags_enum { CU_MEM_ACCESS_FLAGS_PROT_NONE = 0 } CUmemAccess_flags;
-typedef enum CUmemAllocationGranularity_flags_enum { CU_MEM_ALLOC_GRANULARITY_MINIMUM = 0 } CUmemAllocationGranularity_flags;
+typedef enum CUmemAllocationGranularity_flags_enum {
+    CU_MEM_ALLOC_GRANULARITY_MINIMUM = 0
+} CUmemAllocationGranularity_flags;
 typedef struct CUmemLocation_st {
     CUmemLocationType type;
     int id;
@@ -93,26 +110,25 @@ _Static_assert(sizeof(CUlaunchConfig) == 56, "as in cuda.h");
 
 #define UNPACK(...) __VA_ARGS__
 
-#define DRIVER_ENTRY(symbol, body, params, args, twin)                                            \
-    CUresult symbol params;                                                                       \
-    STANDIN_EXPORT CUresult symbol params                                                         \
-    {                                                                                             \
-        struct standin_call call;                                                                 \
-        standin_enter(&call, #symbol, __builtin_return_address(0));                               \
-        call.per_thread = twin;                                                                   \
-        int status = call.fault ? call.fault : sd_driver_used() ? SD_OK : SD_INITIALIZATION;      \
-        return (CUresult)standin_leave(&call, status ? status : body(&call, UNPACK args));        \
+#define DRIVER_ENTRY(symbol, body, params, args, twin)                                             \
+    CUresult symbol params;                                                                        \
+    STANDIN_EXPORT CUresult symbol params {                                                        \
+        struct standin_call call;                                                                  \
+        standin_enter(&call, #symbol, __builtin_return_address(0));                                \
+        call.per_thread = twin;                                                                    \
+        int status = call.fault ? call.fault : sd_driver_used() ? SD_OK : SD_INITIALIZATION;       \
+        return (CUresult)standin_leave(&call, status ? status : body(&call, UNPACK args));         \
     }
 
-#define DRIVER(name, params, args)                                                                \
-    static int body_##name(struct standin_call *call, UNPACK params);                             \
-    DRIVER_ENTRY(name, body_##name, params, args, false)                                          \
+#define DRIVER(name, params, args)                                                                 \
+    static int body_##name(struct standin_call *call, UNPACK params);                              \
+    DRIVER_ENTRY(name, body_##name, params, args, false)                                           \
     static int body_##name(__attribute__((unused)) struct standin_call *call, UNPACK params)
 
-#define DRIVER_TWIN(name, suffix, params, args)                                                   \
-    static int body_##name(struct standin_call *call, UNPACK params);                             \
-    DRIVER_ENTRY(name, body_##name, params, args, false)                                          \
-    DRIVER_ENTRY(name##suffix, body_##name, params, args, true)                                   \
+#define DRIVER_TWIN(name, suffix, params, args)                                                    \
+    static int body_##name(struct standin_call *call, UNPACK params);                              \
+    DRIVER_ENTRY(name, body_##name, params, args, false)                                           \
+    DRIVER_ENTRY(name##suffix, body_##name, params, args, true)                                    \
     static int body_##name(__attribute__((unused)) struct standin_call *call, UNPACK params)
 
 #define PUT(key, value) standin_put(call, key, (uint64_t)(value))

@@ -11,38 +11,42 @@
 #include "memory.h"
 #include "pool.h"
 
-static struct graph_memory *hold(struct graph_memory *m)
-{
+static struct graph_memory *hold(struct graph_memory *m) {
     m->references++;
     return m;
 }
 
-static void drop(struct graph_memory *m)
-{
+static void drop(struct graph_memory *m) {
     if (--m->references)
         return;
     for (size_t i = 0; i < m->count; i++) {
-        struct memory *memory = sd_memory_exact((void *)(uintptr_t)m->address[i]);
-        if (memory) {
-            sd_device_wait(sd_device(memory->device));
-            sd_pool_free_now(memory);
-        }
+        struct graph_allocation *a = &m->allocation[i];
+        struct memory *memory = sd_memory_exact((void *)(uintptr_t)a->address);
+        if (!memory || memory->id != a->id || (m->launched && !a->freed))
+            continue;
+        sd_device_wait(sd_device(memory->device));
+        sd_pool_free_now(memory);
     }
-    free(m->address);
+    free(m->allocation);
     free(m);
 }
 
-void sd_graph_remember(struct graph *graph, uint64_t address)
-{
+void sd_graph_allocates(struct graph *graph, const struct memory *memory) {
     struct graph_memory *m = graph->memory;
-    m->address = realloc(m->address, (m->count + 1) * sizeof *m->address);
-    if (!m->address)
+    m->allocation = realloc(m->allocation, (m->count + 1) * sizeof *m->allocation);
+    if (!m->allocation)
         abort();
-    m->address[m->count++] = address;
+    m->allocation[m->count++] = (struct graph_allocation){memory->node.key, memory->id, false};
 }
 
-struct graph *sd_graph_new(void)
-{
+void sd_graph_frees(struct graph *graph, const struct memory *memory) {
+    struct graph_memory *m = graph->memory;
+    for (size_t i = 0; i < m->count; i++)
+        if (m->allocation[i].id == memory->id)
+            m->allocation[i].freed = true;
+}
+
+struct graph *sd_graph_new(void) {
     struct graph *g = sd_handle_new(HANDLE_GRAPH, sizeof *g);
     struct graph_memory *m = calloc(1, sizeof *m);
     if (!g || !m)
@@ -51,8 +55,7 @@ struct graph *sd_graph_new(void)
     return g;
 }
 
-void sd_graph_delete(struct graph *g)
-{
+void sd_graph_delete(struct graph *g) {
     for (size_t i = 0; i < g->count; i++) {
         sd_work_clear(&g->node[i]->work);
         free(g->node[i]->after);
@@ -63,8 +66,7 @@ void sd_graph_delete(struct graph *g)
     sd_handle_delete(g);
 }
 
-void sd_graph_depend(struct graph_node *node, struct graph_node *after)
-{
+void sd_graph_depend(struct graph_node *node, struct graph_node *after) {
     for (size_t i = 0; i < node->after_count; i++)
         if (node->after[i] == after)
             return;
@@ -75,8 +77,7 @@ void sd_graph_depend(struct graph_node *node, struct graph_node *after)
 }
 
 struct graph_node *sd_graph_add(struct graph *g, struct work work, int type,
-                                struct graph_node *const *after, size_t after_count)
-{
+                                struct graph_node *const *after, size_t after_count) {
     struct graph_node *n = sd_handle_new(HANDLE_GRAPH_NODE, sizeof *n);
     struct graph_node **grown = realloc(g->node, (g->count + 1) * sizeof *grown);
     if (!n || !grown)
@@ -93,8 +94,7 @@ struct graph_node *sd_graph_add(struct graph *g, struct work work, int type,
 }
 
 bool sd_graph_reaches(struct graph *g, struct graph_node *const *nodes, size_t count,
-                      struct graph_node *const *from, size_t from_count)
-{
+                      struct graph_node *const *from, size_t from_count) {
     for (size_t i = 0; i < g->count; i++)
         g->node[i]->mark = false;
     for (size_t i = 0; i < from_count; i++)
@@ -108,8 +108,7 @@ bool sd_graph_reaches(struct graph *g, struct graph_node *const *nodes, size_t c
     return true;
 }
 
-struct graph *sd_graph_clone(const struct graph *from)
-{
+struct graph *sd_graph_clone(const struct graph *from) {
     struct graph *g = sd_graph_new();
     for (size_t i = 0; i < from->count; i++) {
         const struct graph_node *n = from->node[i];
@@ -126,8 +125,7 @@ struct graph *sd_graph_clone(const struct graph *from)
     return g;
 }
 
-static void fill(struct graph_exec *x, const struct graph *g)
-{
+static void fill(struct graph_exec *x, const struct graph *g) {
     x->work = calloc(g->count ? g->count : 1, sizeof *x->work);
     if (!x->work)
         abort();
@@ -138,16 +136,14 @@ static void fill(struct graph_exec *x, const struct graph *g)
     x->memory = hold(g->memory);
 }
 
-static void empty(struct graph_exec *x)
-{
+static void empty(struct graph_exec *x) {
     for (size_t i = 0; i < x->count; i++)
         sd_work_clear(&x->work[i]);
     free(x->work);
     drop(x->memory);
 }
 
-struct graph_exec *sd_graph_instantiate(const struct graph *g, uint64_t flags)
-{
+struct graph_exec *sd_graph_instantiate(const struct graph *g, uint64_t flags) {
     struct graph_exec *x = sd_handle_new(HANDLE_GRAPH_EXEC, sizeof *x);
     if (!x)
         abort();
@@ -156,14 +152,12 @@ struct graph_exec *sd_graph_instantiate(const struct graph *g, uint64_t flags)
     return x;
 }
 
-void sd_graph_exec_delete(struct graph_exec *x)
-{
+void sd_graph_exec_delete(struct graph_exec *x) {
     empty(x);
     sd_handle_delete(x);
 }
 
-int sd_graph_exec_update(struct graph_exec *x, const struct graph *g)
-{
+int sd_graph_exec_update(struct graph_exec *x, const struct graph *g) {
     if (x->count != g->count)
         return 910; /* cudaErrorGraphExecUpdateFailure */
     for (size_t i = 0; i < x->count; i++)
@@ -176,8 +170,7 @@ int sd_graph_exec_update(struct graph_exec *x, const struct graph *g)
 }
 
 /* Event nodes take the event's state of now. */
-static int launch_event(const struct work *work, struct stream *stream)
-{
+static int launch_event(const struct work *work, struct stream *stream) {
     struct event *e = sd_handle(work->event.event, HANDLE_EVENT);
     if (!e)
         return SD_INVALID_HANDLE;
@@ -185,9 +178,9 @@ static int launch_event(const struct work *work, struct stream *stream)
                                      : sd_stream_wait_event(stream, e, 0);
 }
 
-int sd_graph_launch(struct graph_exec *x, struct stream *stream)
-{
+int sd_graph_launch(struct graph_exec *x, struct stream *stream) {
     int status = SD_OK;
+    x->memory->launched = true;
     for (size_t i = 0; i < x->count && !status; i++) {
         if (x->work[i].kind == WORK_RECORD || x->work[i].kind == WORK_WAIT) {
             status = launch_event(&x->work[i], stream);

@@ -41,17 +41,23 @@ struct graph_node {
     struct graph *graph;
     int type;
     struct work work;
-    struct launch_shape shape;  /* kernel nodes */
-    struct graph_node **after;  /* dependencies */
+    struct launch_shape shape; /* kernel nodes */
+    struct graph_node **after; /* dependencies */
     size_t after_count;
-    size_t index;               /* in the graph */
-    bool mark;                  /* scratch of sd_graph_reaches() */
+    size_t index; /* in the graph */
+    bool mark;    /* scratch of sd_graph_reaches() */
 };
 
-/* Memory that belongs to a graph: freed with the last of the graph and what was made of it. */
+/* What a graph allocates, shared by the graph and all that is made of it. What it frees itself, and
+ * what was never launched, goes with the last of them; the rest is the program's to free. */
+struct graph_allocation {
+    uint64_t address, id;
+    bool freed; /* by a node of the graph */
+};
 struct graph_memory {
     unsigned references;
-    uint64_t *address;
+    bool launched;
+    struct graph_allocation *allocation;
     size_t count;
 };
 
@@ -78,7 +84,9 @@ void sd_graph_depend(struct graph_node *node, struct graph_node *after);
 bool sd_graph_reaches(struct graph *graph, struct graph_node *const *nodes, size_t count,
                       struct graph_node *const *from, size_t from_count);
 struct graph *sd_graph_clone(const struct graph *graph);
-void sd_graph_remember(struct graph *graph, uint64_t address);
+struct memory;
+void sd_graph_allocates(struct graph *graph, const struct memory *memory);
+void sd_graph_frees(struct graph *graph, const struct memory *memory);
 
 struct graph_exec *sd_graph_instantiate(const struct graph *graph, uint64_t flags);
 void sd_graph_exec_delete(struct graph_exec *exec);

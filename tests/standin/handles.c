@@ -18,8 +18,7 @@ struct handle {
 
 static struct tree handles;
 
-void *sd_handle_new(enum handle_type type, size_t size)
-{
+void *sd_handle_new(enum handle_type type, size_t size) {
     struct handle *h = calloc(1, sizeof *h + size);
     if (!h)
         return NULL;
@@ -29,8 +28,7 @@ void *sd_handle_new(enum handle_type type, size_t size)
     return h->object;
 }
 
-void *sd_handle(const void *pointer, enum handle_type type)
-{
+void *sd_handle(const void *pointer, enum handle_type type) {
     struct tree_node *node = sd_tree_floor(&handles, (uintptr_t)pointer, 0);
     if (!node || node->key != (uintptr_t)pointer)
         return NULL;
@@ -38,24 +36,20 @@ void *sd_handle(const void *pointer, enum handle_type type)
     return h->type == type ? h->object : NULL;
 }
 
-void sd_handle_retire(void *object)
-{
+void sd_handle_retire(void *object) {
     sd_tree_remove(&handles, &TREE_OWNER(object, struct handle, object)->node);
 }
 
-void sd_handle_free(void *retired)
-{
+void sd_handle_free(void *retired) {
     free(TREE_OWNER(retired, struct handle, object));
 }
 
-void sd_handle_delete(void *object)
-{
+void sd_handle_delete(void *object) {
     sd_handle_retire(object);
     sd_handle_free(object);
 }
 
-void sd_handle_each(enum handle_type type, void (*visit)(void *object, void *data), void *data)
-{
+void sd_handle_each(enum handle_type type, void (*visit)(void *object, void *data), void *data) {
     struct tree_node *node;
     for (uint64_t at = 0; (node = sd_tree_ceiling(&handles, at, 0));) {
         at = node->key + 1;

@@ -21,7 +21,7 @@ enum handle_type {
     HANDLE_KERNEL,
     HANDLE_MODULE,
     HANDLE_PHYSICAL, /* cuMemCreate */
-    HANDLE_OBJECT,   /* texture and surface objects, user objects: only ever created and destroyed */
+    HANDLE_OBJECT, /* texture and surface objects, user objects: only ever created and destroyed */
 };
 
 /* Allocates a zeroed object and makes its address a handle; NULL when out of host memory. */

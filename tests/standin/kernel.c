@@ -15,24 +15,20 @@
 static struct tree kernels;   /* by host function */
 static struct tree variables; /* by shadow */
 
-struct module *sd_module_new(void)
-{
+struct module *sd_module_new(void) {
     return sd_handle_new(HANDLE_MODULE, sizeof(struct module));
 }
 
-struct module *sd_module(const void *handle)
-{
+struct module *sd_module(const void *handle) {
     return sd_handle(handle, HANDLE_MODULE);
 }
 
-static struct tree_node *exact(struct tree *tree, const void *key)
-{
+static struct tree_node *exact(struct tree *tree, const void *key) {
     struct tree_node *node = sd_tree_floor(tree, (uintptr_t)key, 0);
     return node && node->key == (uintptr_t)key ? node : NULL;
 }
 
-struct kernel *sd_kernel_add(struct module *module, const void *host_function, const char *name)
-{
+struct kernel *sd_kernel_add(struct module *module, const void *host_function, const char *name) {
     struct kernel *k = sd_handle_new(HANDLE_KERNEL, sizeof *k);
     if (!k || !(k->name = strdup(name)))
         abort();
@@ -48,15 +44,13 @@ struct kernel *sd_kernel_add(struct module *module, const void *host_function, c
     return k;
 }
 
-struct kernel *sd_kernel(const void *function)
-{
+struct kernel *sd_kernel(const void *function) {
     struct tree_node *node = function ? exact(&kernels, function) : NULL;
     return node ? TREE_OWNER(node, struct kernel, node) : sd_handle(function, HANDLE_KERNEL);
 }
 
 struct variable *sd_variable_add(struct module *module, const void *shadow, const char *name,
-                                 uint64_t size)
-{
+                                 uint64_t size) {
     struct variable *v = calloc(1, sizeof *v);
     if (!v || !(v->name = strdup(name ? name : "")))
         abort();
@@ -71,8 +65,7 @@ struct variable *sd_variable_add(struct module *module, const void *shadow, cons
     return v;
 }
 
-struct memory *sd_variable_managed(struct variable *v)
-{
+struct memory *sd_variable_managed(struct variable *v) {
     v->managed = true;
     v->memory[0] = sd_memory_host(sd_device(0), v->size ? v->size : 1, STANDIN_MANAGED);
     if (v->memory[0])
@@ -81,8 +74,7 @@ struct memory *sd_variable_managed(struct variable *v)
 }
 
 int sd_variable_find(const void *shadow, struct device *device, struct variable **out,
-                     struct memory **memory)
-{
+                     struct memory **memory) {
     struct tree_node *node = exact(&variables, shadow);
     if (!node || !shadow)
         return SD_INVALID_SYMBOL;
@@ -99,8 +91,7 @@ int sd_variable_find(const void *shadow, struct device *device, struct variable 
     return SD_OK;
 }
 
-void sd_module_delete(struct module *module)
-{
+void sd_module_delete(struct module *module) {
     for (struct kernel *k = module->kernels, *next; k; k = next) {
         next = k->next;
         if (k->node.key)
@@ -120,21 +111,18 @@ void sd_module_delete(struct module *module)
     sd_handle_delete(module);
 }
 
-static void forget_variable(struct tree_node *node, void *data)
-{
+static void forget_variable(struct tree_node *node, void *data) {
     struct variable *v = TREE_OWNER(node, struct variable, node);
     struct device *d = data;
     if (!v->managed)
         v->memory[d->ordinal] = NULL;
 }
 
-void sd_kernel_reset(struct device *device)
-{
+void sd_kernel_reset(struct device *device) {
     sd_tree_each(&variables, forget_variable, device);
 }
 
-int sd_launch_check(const struct launch *l, const struct kernel *kernel)
-{
+int sd_launch_check(const struct launch *l, const struct kernel *kernel) {
     uint64_t threads = (uint64_t)l->block[0] * l->block[1] * l->block[2];
     bool shape = l->grid[0] && l->grid[1] && l->grid[2] && threads && threads <= 1024 &&
                  l->grid[0] <= 2147483647u && l->grid[1] <= 65535 && l->grid[2] <= 65535 &&
@@ -144,14 +132,12 @@ int sd_launch_check(const struct launch *l, const struct kernel *kernel)
     if (l->shared > (uint64_t)kernel->max_dynamic_shared)
         return SD_INVALID_VALUE;
     /* 132 multiprocessors of 2048 threads each */
-    if (l->cooperative &&
-        (uint64_t)l->grid[0] * l->grid[1] * l->grid[2] > 132 * (2048 / threads))
+    if (l->cooperative && (uint64_t)l->grid[0] * l->grid[1] * l->grid[2] > 132 * (2048 / threads))
         return 720; /* cudaErrorCooperativeLaunchTooLarge */
     return SD_OK;
 }
 
-static int launch(struct device *device, const struct launch *l, const char **name)
-{
+static int launch(struct device *device, const struct launch *l, const char **name) {
     struct kernel *kernel = sd_kernel(l->function);
     if (!kernel)
         return l->driver ? SD_INVALID_HANDLE : SD_INVALID_FUNCTION;
@@ -173,8 +159,7 @@ static int launch(struct device *device, const struct launch *l, const char **na
     return status;
 }
 
-int sd_launch(const struct launch *l, const char **name)
-{
+int sd_launch(const struct launch *l, const char **name) {
     struct device *device;
     int status = sd_begin_context(&device);
     return status ? status : sd_end_with(launch(device, l, name));

@@ -20,8 +20,8 @@ struct module {
 
 /* A handle of type HANDLE_KERNEL: cudaKernel_t, cudaFunction_t, CUfunction and CUkernel alike. */
 struct kernel {
-    struct tree_node node;  /* key: the host function; 0 for kernels without one */
-    struct kernel *next;    /* of the module */
+    struct tree_node node; /* key: the host function; 0 for kernels without one */
+    struct kernel *next;   /* of the module */
     struct module *module;
     char *name;             /* mangled; lives as long as the process, for the log */
     int max_dynamic_shared; /* as set by cudaFuncSetAttribute */
@@ -29,7 +29,7 @@ struct kernel {
 };
 
 struct variable {
-    struct tree_node node;  /* key: the host's shadow of it */
+    struct tree_node node; /* key: the host's shadow of it */
     struct variable *next;
     char *name;
     uint64_t size;
@@ -60,7 +60,7 @@ struct launch {
     const void *stream;
     bool per_thread;
     bool cooperative;
-    bool driver;         /* refusals as the driver's: 1, not 9 */
+    bool driver; /* refusals as the driver's: 1, not 9 */
 };
 /* Takes the lock itself. *name is the kernel's, once it is known. 0, 9, 98, 400, 701, 720, 9xx. */
 int sd_launch(const struct launch *launch, const char **name);

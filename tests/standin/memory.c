@@ -3,11 +3,11 @@
  */
 #include "memory.h"
 
-#include <unistd.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include "truth.h"
 #include "vmm.h"
@@ -15,8 +15,7 @@
 static struct tree memories; /* by address; records never overlap */
 static uint64_t last_id;
 
-struct memory *sd_memory_find(const void *address)
-{
+struct memory *sd_memory_find(const void *address) {
     struct tree_node *node = sd_tree_floor(&memories, (uintptr_t)address, 0);
     if (!node)
         return NULL;
@@ -24,14 +23,12 @@ struct memory *sd_memory_find(const void *address)
     return (uintptr_t)address - node->key < m->size ? m : NULL;
 }
 
-struct memory *sd_memory_exact(const void *address)
-{
+struct memory *sd_memory_exact(const void *address) {
     struct memory *m = sd_memory_find(address);
     return m && m->node.key == (uintptr_t)address ? m : NULL;
 }
 
-bool sd_memory_overlaps(const void *address, uint64_t size)
-{
+bool sd_memory_overlaps(const void *address, uint64_t size) {
     if (sd_memory_find(address))
         return true;
     struct tree_node *node = sd_tree_ceiling(&memories, (uintptr_t)address, 0);
@@ -39,8 +36,7 @@ bool sd_memory_overlaps(const void *address, uint64_t size)
 }
 
 struct memory *sd_memory_note(struct device *device, void *address, uint64_t size,
-                              enum standin_kind kind, char *view)
-{
+                              enum standin_kind kind, char *view) {
     struct memory *m = calloc(1, sizeof *m);
     if (!m)
         return NULL;
@@ -54,8 +50,7 @@ struct memory *sd_memory_note(struct device *device, void *address, uint64_t siz
     return m;
 }
 
-struct memory *sd_memory_device(struct device *device, uint64_t size, enum standin_kind kind)
-{
+struct memory *sd_memory_device(struct device *device, uint64_t size, enum standin_kind kind) {
     uint64_t offset = sd_arena_alloc(&device->arena, size);
     if (offset == UINT64_MAX)
         return NULL;
@@ -63,8 +58,7 @@ struct memory *sd_memory_device(struct device *device, uint64_t size, enum stand
                           device->arena.view + offset);
 }
 
-struct memory *sd_memory_host(struct device *device, uint64_t size, enum standin_kind kind)
-{
+struct memory *sd_memory_host(struct device *device, uint64_t size, enum standin_kind kind) {
     uint64_t span = (size + 4095) & ~4095ull;
     if (span < size)
         return NULL;
@@ -77,14 +71,12 @@ struct memory *sd_memory_host(struct device *device, uint64_t size, enum standin
     return m;
 }
 
-void sd_memory_forget(struct memory *m)
-{
+void sd_memory_forget(struct memory *m) {
     sd_tree_remove(&memories, &m->node);
     free(m);
 }
 
-void sd_memory_release(struct memory *m)
-{
+void sd_memory_release(struct memory *m) {
     switch (m->kind) {
     case STANDIN_DEVICE:
     case STANDIN_ASYNC:
@@ -105,8 +97,7 @@ void sd_memory_release(struct memory *m)
     sd_memory_forget(m);
 }
 
-void sd_memory_release_all(struct device *device)
-{
+void sd_memory_release_all(struct device *device) {
     struct tree_node *node;
     for (uint64_t at = 0; (node = sd_tree_ceiling(&memories, at, 0)); at++) {
         at = node->key;
@@ -116,8 +107,7 @@ void sd_memory_release_all(struct device *device)
     }
 }
 
-static void note_live(struct tree_node *node, void *data)
-{
+static void note_live(struct tree_node *node, void *data) {
     static const char *const kinds[] = {"pageable", "pinned",  "registered", "device",
                                         "async",    "managed", "array",      "vmm"};
     (void)data;
@@ -127,14 +117,12 @@ static void note_live(struct tree_node *node, void *data)
                       m->size);
 }
 
-void sd_memory_note_live(void)
-{
+void sd_memory_note_live(void) {
     sd_tree_each(&memories, note_live, NULL);
 }
 
 /* Addresses that only a device can reach, allocated or not. */
-static bool device_side(const void *address)
-{
+static bool device_side(const void *address) {
     for (int i = 0; i < standin_device_count(); i++)
         if (sd_arena_holds(&sd_device(i)->arena, address))
             return true;
@@ -142,8 +130,7 @@ static bool device_side(const void *address)
 }
 
 /* Mappings that lie side by side are one range to a copy; their views lie side by side too. */
-static bool fits(const struct memory *m, uint64_t start, uint64_t size)
-{
+static bool fits(const struct memory *m, uint64_t start, uint64_t size) {
     while (size > m->node.key + m->size - start) {
         if (m->kind != STANDIN_VMM)
             return false;
@@ -157,8 +144,7 @@ static bool fits(const struct memory *m, uint64_t start, uint64_t size)
     return true;
 }
 
-bool sd_memory_span(const void *address, uint64_t size, struct span *out)
-{
+bool sd_memory_span(const void *address, uint64_t size, struct span *out) {
     struct memory *m = sd_memory_find(address);
     if (!m) {
         *out = (struct span){STANDIN_PAGEABLE, -1, (char *)(uintptr_t)address, NULL};

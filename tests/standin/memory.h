@@ -21,14 +21,13 @@ struct memory {
     uint64_t size; /* as asked for */
     uint64_t span; /* bytes that the allocation spans, where it was rounded up */
     uint64_t id;
-    char *view;    /* where the host reads and writes the first byte */
+    char *view; /* where the host reads and writes the first byte */
     unsigned flags;
     struct pool *pool; /* of STANDIN_ASYNC */
     bool internal;     /* not the program's: a library's workspace, a module's variable, an array */
 };
 
-static inline void *sd_memory_address(const struct memory *m)
-{
+static inline void *sd_memory_address(const struct memory *m) {
     return (void *)(uintptr_t)m->node.key;
 }
 
@@ -58,8 +57,8 @@ void sd_memory_note_live(void);
 /* One side of a copy, made out. */
 struct span {
     enum standin_kind kind;
-    int device;       /* -1 for pageable memory */
-    char *view;       /* where the host reads and writes it */
+    int device; /* -1 for pageable memory */
+    char *view; /* where the host reads and writes it */
     struct memory *memory;
 };
 /* What lies at [address, address + size), or false where real CUDA calls it an invalid value:

@@ -11,8 +11,7 @@
 static struct options options;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
-static uint64_t number(const char *name, uint64_t fallback, uint64_t low, uint64_t high)
-{
+static uint64_t number(const char *name, uint64_t fallback, uint64_t low, uint64_t high) {
     const char *text = getenv(name);
     if (!text || !*text)
         return fallback;
@@ -27,14 +26,12 @@ static uint64_t number(const char *name, uint64_t fallback, uint64_t low, uint64
 }
 
 /* A copy: the program may change its environment under us. */
-static const char *text(const char *name)
-{
+static const char *text(const char *name) {
     const char *value = getenv(name);
     return value && *value ? strdup(value) : NULL;
 }
 
-static void read_environment(void)
-{
+static void read_environment(void) {
     options.memory = number("STANDIN_MEMORY", 80ull << 30, 2u << 20, 1ull << 42);
     options.devices = (int)number("STANDIN_DEVICES", 1, 0, STANDIN_DEVICES_MAX);
     options.kernel_ns = number("STANDIN_DELAY_US", 2, 0, 60000000) * 1000;
@@ -42,8 +39,7 @@ static void read_environment(void)
     options.fail = text("STANDIN_FAIL");
 }
 
-const struct options *sd_options(void)
-{
+const struct options *sd_options(void) {
     pthread_once(&once, read_environment);
     return &options;
 }

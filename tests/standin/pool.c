@@ -12,11 +12,10 @@ struct pool_block {
     uint64_t offset, span; /* in the device's arena */
     struct stream *stream; /* that freed it; compared, never followed */
     uint64_t stream_id;
-    struct marker *freed;  /* done once the free's place in the stream is reached; NULL: now */
+    struct marker *freed; /* done once the free's place in the stream is reached; NULL: now */
 };
 
-struct pool *sd_pool_new(struct device *device)
-{
+struct pool *sd_pool_new(struct device *device) {
     struct pool *p = sd_handle_new(HANDLE_POOL, sizeof *p);
     if (!p)
         abort();
@@ -26,8 +25,7 @@ struct pool *sd_pool_new(struct device *device)
     return p;
 }
 
-static void release_block(struct pool *pool, struct pool_block **link)
-{
+static void release_block(struct pool *pool, struct pool_block **link) {
     struct pool_block *b = *link;
     *link = b->next;
     pool->reserved -= b->span;
@@ -37,13 +35,11 @@ static void release_block(struct pool *pool, struct pool_block **link)
     free(b);
 }
 
-static bool settled(const struct pool_block *b)
-{
+static bool settled(const struct pool_block *b) {
     return !b->freed || b->freed->done;
 }
 
-void sd_pool_trim(struct pool *pool, uint64_t keep)
-{
+void sd_pool_trim(struct pool *pool, uint64_t keep) {
     for (struct pool_block **link = &pool->kept; *link && pool->reserved > keep;)
         if (settled(*link))
             release_block(pool, link);
@@ -51,8 +47,7 @@ void sd_pool_trim(struct pool *pool, uint64_t keep)
             link = &(*link)->next;
 }
 
-int sd_pool_delete(struct pool *pool)
-{
+int sd_pool_delete(struct pool *pool) {
     if (pool == pool->device->default_pool)
         return SD_INVALID_VALUE;
     if (pool->device->current_pool == pool)
@@ -67,8 +62,7 @@ int sd_pool_delete(struct pool *pool)
 
 /* The block that fits best without wasting more than half. */
 static struct pool_block **find_kept(struct pool *pool, const struct stream *stream,
-                                     uint64_t size)
-{
+                                     uint64_t size) {
     struct pool_block **best = NULL;
     for (struct pool_block **link = &pool->kept; *link; link = &(*link)->next) {
         struct pool_block *b = *link;
@@ -81,15 +75,13 @@ static struct pool_block **find_kept(struct pool *pool, const struct stream *str
     return best;
 }
 
-static void grow(uint64_t *value, uint64_t *high, uint64_t by)
-{
+static void grow(uint64_t *value, uint64_t *high, uint64_t by) {
     *value += by;
     if (*value > *high)
         *high = *value;
 }
 
-static struct memory *take(struct pool *pool, const struct stream *stream, uint64_t size)
-{
+static struct memory *take(struct pool *pool, const struct stream *stream, uint64_t size) {
     struct arena *arena = &pool->device->arena;
     uint64_t offset, span = (size + ARENA_UNIT - 1) & ~(ARENA_UNIT - 1);
     struct pool_block **link = find_kept(pool, stream, span);
@@ -117,15 +109,13 @@ static struct memory *take(struct pool *pool, const struct stream *stream, uint6
     return m;
 }
 
-static void trim_all(void *object, void *data)
-{
+static void trim_all(void *object, void *data) {
     struct pool *p = object;
     if (p->device == data)
         sd_pool_trim(p, 0);
 }
 
-struct memory *sd_pool_alloc(struct pool *pool, struct stream *stream, uint64_t size)
-{
+struct memory *sd_pool_alloc(struct pool *pool, struct stream *stream, uint64_t size) {
     if (size > pool->device->arena.capacity)
         return NULL;
     struct memory *m = take(pool, stream, size);
@@ -141,8 +131,7 @@ struct memory *sd_pool_alloc(struct pool *pool, struct stream *stream, uint64_t 
     return take(pool, stream, size);
 }
 
-static struct pool_block *keep(struct memory *m)
-{
+static struct pool_block *keep(struct memory *m) {
     struct pool *pool = m->pool;
     struct pool_block *b = calloc(1, sizeof *b);
     if (!b)
@@ -156,8 +145,7 @@ static struct pool_block *keep(struct memory *m)
     return b;
 }
 
-static void drop_if_last(struct pool *pool)
-{
+static void drop_if_last(struct pool *pool) {
     if (!pool->deleted || pool->used)
         return;
     sd_pool_trim(pool, 0);
@@ -165,8 +153,15 @@ static void drop_if_last(struct pool *pool)
         sd_handle_free(pool);
 }
 
-void sd_pool_free(struct memory *m, struct stream *stream)
-{
+void sd_pool_adopt(struct memory *m) {
+    struct pool *pool = sd_device(m->device)->default_pool;
+    m->pool = pool;
+    m->span = (m->size + ARENA_UNIT - 1) & ~(ARENA_UNIT - 1);
+    grow(&pool->used, &pool->used_high, m->span);
+    grow(&pool->reserved, &pool->reserved_high, m->span);
+}
+
+void sd_pool_free(struct memory *m, struct stream *stream) {
     struct pool *pool = m->pool;
     struct pool_block *b = keep(m);
     b->stream = stream;
@@ -180,28 +175,24 @@ void sd_pool_free(struct memory *m, struct stream *stream)
     drop_if_last(pool);
 }
 
-void sd_pool_free_now(struct memory *m)
-{
+void sd_pool_free_now(struct memory *m) {
     struct pool *pool = m->pool;
     keep(m);
     sd_pool_trim(pool, pool->threshold > pool->used ? pool->threshold : pool->used);
     drop_if_last(pool);
 }
 
-static void settle(void *object, void *data)
-{
+static void settle(void *object, void *data) {
     struct pool *p = object;
     if (p->device == data)
         sd_pool_trim(p, p->threshold);
 }
 
-void sd_pools_settle(struct device *device)
-{
+void sd_pools_settle(struct device *device) {
     sd_handle_each(HANDLE_POOL, settle, device);
 }
 
-static void reset(void *object, void *data)
-{
+static void reset(void *object, void *data) {
     struct pool *p = object;
     if (p->device != data)
         return;
@@ -210,8 +201,7 @@ static void reset(void *object, void *data)
     sd_handle_delete(p);
 }
 
-void sd_pools_reset(struct device *device)
-{
+void sd_pools_reset(struct device *device) {
     sd_handle_each(HANDLE_POOL, reset, device);
     device->default_pool = device->current_pool = NULL;
 }

@@ -20,11 +20,11 @@ struct pool_block;
 
 struct pool {
     struct device *device;
-    struct pool_block *kept;  /* freed blocks */
+    struct pool_block *kept;                           /* freed blocks */
     uint64_t used, used_high, reserved, reserved_high; /* bytes */
     uint64_t threshold;
-    int reuse[3];             /* the three reuse switches, as set */
-    bool deleted;             /* destroyed while allocations are live */
+    int reuse[3]; /* the three reuse switches, as set */
+    bool deleted; /* destroyed while allocations are live */
 };
 
 struct pool *sd_pool_new(struct device *device);
@@ -32,6 +32,8 @@ struct pool *sd_pool_new(struct device *device);
 int sd_pool_delete(struct pool *pool);
 /* NULL when the device is full. May wait for the stream. */
 struct memory *sd_pool_alloc(struct pool *pool, struct stream *stream, uint64_t size);
+/* Makes cudaMalloc's memory one of the default pool's, so that a stream can free it. */
+void sd_pool_adopt(struct memory *memory);
 /* Frees in the stream's order. */
 void sd_pool_free(struct memory *memory, struct stream *stream);
 /* Frees at once: the program says that nothing uses it. */

@@ -10,25 +10,21 @@
 #include "memory.h"
 #include "stream.h"
 
-int standin_cuda_version(void)
-{
+int standin_cuda_version(void) {
     return CUDA_MAJOR >= 13 ? 13000 : 12080;
 }
 
-int standin_current_device(void)
-{
+int standin_current_device(void) {
     return sd_current_ordinal();
 }
 
-int standin_need_context(void)
-{
+int standin_need_context(void) {
     struct device *device;
     int status = sd_begin_context(&device);
     return status ? status : sd_end_with(SD_OK);
 }
 
-bool standin_memory_at(const void *address, struct standin_memory *out)
-{
+bool standin_memory_at(const void *address, struct standin_memory *out) {
     *out = (struct standin_memory){.kind = STANDIN_PAGEABLE, .device = -1};
     if (sd_begin() != SD_OK)
         return false;
@@ -39,8 +35,7 @@ bool standin_memory_at(const void *address, struct standin_memory *out)
     return m != NULL;
 }
 
-void *standin_host_view(const void *address)
-{
+void *standin_host_view(const void *address) {
     void *view = (void *)(uintptr_t)address;
     /* Host functions call this too, where sd_begin() would refuse. */
     if (!sd_begin_registration())
@@ -52,8 +47,7 @@ void *standin_host_view(const void *address)
     return view;
 }
 
-bool standin_reachable(const void *address, uint64_t size)
-{
+bool standin_reachable(const void *address, uint64_t size) {
     struct span span;
     if (sd_begin() != SD_OK)
         return false;
@@ -62,8 +56,7 @@ bool standin_reachable(const void *address, uint64_t size)
     return fits;
 }
 
-int standin_internal_alloc(void **out, size_t size)
-{
+int standin_internal_alloc(void **out, size_t size) {
     struct device *device;
     int status = sd_begin_context(&device);
     if (status)
@@ -76,8 +69,7 @@ int standin_internal_alloc(void **out, size_t size)
     return sd_end_with(m ? SD_OK : SD_OUT_OF_MEMORY);
 }
 
-int standin_internal_free(void *address)
-{
+int standin_internal_free(void *address) {
     int status = sd_begin();
     if (status)
         return status;
@@ -90,8 +82,7 @@ int standin_internal_free(void *address)
 }
 
 /* The stream of a handle, with the lock held; NULL: not held, *status says why. */
-static struct stream *begin_stream(standin_stream handle, int *status)
-{
+static struct stream *begin_stream(standin_stream handle, int *status) {
     struct device *device;
     *status = sd_begin_context(&device);
     if (*status)
@@ -102,8 +93,7 @@ static struct stream *begin_stream(standin_stream handle, int *status)
     return s;
 }
 
-bool standin_stream_valid(standin_stream stream)
-{
+bool standin_stream_valid(standin_stream stream) {
     int status;
     if (!begin_stream(stream, &status))
         return false;
@@ -111,8 +101,7 @@ bool standin_stream_valid(standin_stream stream)
     return true;
 }
 
-bool standin_stream_capturing(standin_stream stream)
-{
+bool standin_stream_capturing(standin_stream stream) {
     int status;
     struct stream *s = begin_stream(stream, &status);
     if (!s)
@@ -122,8 +111,7 @@ bool standin_stream_capturing(standin_stream stream)
     return capturing;
 }
 
-int standin_stream_wait(standin_stream stream)
-{
+int standin_stream_wait(standin_stream stream) {
     int status;
     struct stream *s = begin_stream(stream, &status);
     if (!s)
@@ -135,8 +123,7 @@ int standin_stream_wait(standin_stream stream)
 }
 
 int standin_launch(standin_stream stream, const char *name, void (*run)(void *data),
-                   const void *data, size_t size)
-{
+                   const void *data, size_t size) {
     int status;
     struct stream *s = begin_stream(stream, &status);
     if (!s)

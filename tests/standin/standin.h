@@ -38,23 +38,21 @@
  */
 struct standin_call {
     const char *name;
-    const void *caller;  /* return address: tells who called */
-    int fault;           /* status that STANDIN_FAIL wants, or 0; then the call has no effect */
-    bool logged;         /* false: standin_put() and standin_leave() do nothing */
-    bool per_thread;     /* set by _ptds and _ptsz entry points: stream 0 is the thread's own */
-    const char *kernel;  /* mangled name to log, or NULL; must live until standin_leave() */
+    const void *caller; /* return address: tells who called */
+    int fault;          /* status that STANDIN_FAIL wants, or 0; then the call has no effect */
+    bool logged;        /* false: standin_put() and standin_leave() do nothing */
+    bool per_thread;    /* set by _ptds and _ptsz entry points: stream 0 is the thread's own */
+    const char *kernel; /* mangled name to log, or NULL; must live until standin_leave() */
     size_t used;
-    char text[4000];     /* the key=value fields so far */
+    char text[4000]; /* the key=value fields so far */
 };
 
 /* Begins a call. `name` is the exported symbol and must be a literal. */
-STANDIN_EXPORT void standin_enter(struct standin_call *call, const char *name,
-                                  const void *caller);
+STANDIN_EXPORT void standin_enter(struct standin_call *call, const char *name, const void *caller);
 /* Adds a field, in decimal. Fields that do not fit are a bug and abort. */
 STANDIN_EXPORT void standin_put(struct standin_call *call, const char *key, uint64_t value);
 STANDIN_EXPORT void standin_put_signed(struct standin_call *call, const char *key, int64_t value);
-STANDIN_EXPORT void standin_put_text(struct standin_call *call, const char *key,
-                                     const char *value);
+STANDIN_EXPORT void standin_put_text(struct standin_call *call, const char *key, const char *value);
 STANDIN_EXPORT void standin_put_dim3(struct standin_call *call, const char *key, unsigned x,
                                      unsigned y, unsigned z);
 /* Ends the call: writes its line, if a log is asked for. Returns `status`; errno is kept. */
@@ -129,8 +127,8 @@ STANDIN_EXPORT int standin_stream_wait(standin_stream stream);
  * when the kernel's turn comes (each time, for graphs): it must only compute on host views, and
  * must call nothing else of this header. Status 0, 3, 400, 901.
  */
-STANDIN_EXPORT int standin_launch(standin_stream stream, const char *name,
-                                  void (*run)(void *data), const void *data, size_t size);
+STANDIN_EXPORT int standin_launch(standin_stream stream, const char *name, void (*run)(void *data),
+                                  const void *data, size_t size);
 
 /* The version that the simulated runtime and driver tell, e.g. 13000. */
 STANDIN_EXPORT int standin_cuda_version(void);

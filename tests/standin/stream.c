@@ -17,42 +17,37 @@
 #include "capture.h"
 #include "handles.h"
 
-#define QUEUE_MAX 1024      /* items of one stream; then the program waits, as on hardware */
-#define NEAR_NS 30000       /* an end so near is not waited for: a sleep would last longer */
+#define QUEUE_MAX 1024 /* items of one stream; then the program waits, as on hardware */
+#define NEAR_NS 30000  /* an end so near is not waited for: a sleep would last longer */
 
 __thread bool sd_in_host_function;
 
 static pthread_cond_t progress = PTHREAD_COND_INITIALIZER; /* something was completed */
 static unsigned waiters;
 
-uint64_t sd_now_ns(void)
-{
+uint64_t sd_now_ns(void) {
     struct timespec t;
     clock_gettime(CLOCK_MONOTONIC, &t);
     return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
-static struct timespec as_timespec(uint64_t ns)
-{
+static struct timespec as_timespec(uint64_t ns) {
     return (struct timespec){(time_t)(ns / 1000000000u), (long)(ns % 1000000000u)};
 }
 
-static void wait_for_progress(void)
-{
+static void wait_for_progress(void) {
     waiters++;
     pthread_cond_wait(&progress, &sd_core);
     waiters--;
 }
 
-void sd_streams_forget_waiters(void)
-{
+void sd_streams_forget_waiters(void) {
     waiters = 0;
 }
 
 /* ---- markers -------------------------------------------------------------------------------- */
 
-struct marker *sd_marker_new(void)
-{
+struct marker *sd_marker_new(void) {
     struct marker *m = calloc(1, sizeof *m);
     if (!m)
         abort();
@@ -60,19 +55,16 @@ struct marker *sd_marker_new(void)
     return m;
 }
 
-void sd_marker_hold(struct marker *m)
-{
+void sd_marker_hold(struct marker *m) {
     m->references++;
 }
 
-void sd_marker_drop(struct marker *m)
-{
+void sd_marker_drop(struct marker *m) {
     if (--m->references == 0)
         free(m);
 }
 
-void sd_marker_wait(struct marker *m)
-{
+void sd_marker_wait(struct marker *m) {
     sd_marker_hold(m);
     while (!m->done)
         wait_for_progress();
@@ -81,14 +73,12 @@ void sd_marker_wait(struct marker *m)
 
 /* ---- what may run --------------------------------------------------------------------------- */
 
-static bool blocking(const struct stream *s)
-{
+static bool blocking(const struct stream *s) {
     return !(s->flags & 1);
 }
 
 /* The legacy stream and the blocking ones wait for each other's earlier work. */
-static bool held_back(const struct stream *s, const struct op *op)
-{
+static bool held_back(const struct stream *s, const struct op *op) {
     const struct stream *legacy = s->device->legacy;
     if (!blocking(s))
         return false;
@@ -100,8 +90,7 @@ static bool held_back(const struct stream *s, const struct op *op)
     return false;
 }
 
-static bool may_run(const struct stream *s, const struct op *op)
-{
+static bool may_run(const struct stream *s, const struct op *op) {
     if (op != s->first || op->running)
         return false;
     if (op->work.kind == WORK_WAIT && !op->work.event.marker->done)
@@ -109,14 +98,12 @@ static bool may_run(const struct stream *s, const struct op *op)
     return !held_back(s, op);
 }
 
-static uint64_t later(uint64_t a, uint64_t b)
-{
+static uint64_t later(uint64_t a, uint64_t b) {
     return a > b ? a : b;
 }
 
 /* When work that may run ends. */
-static uint64_t end_of(const struct stream *s, const struct op *op)
-{
+static uint64_t end_of(const struct stream *s, const struct op *op) {
     uint64_t start = later(op->enqueued_ns, s->end_ns);
     if (op->work.kind == WORK_WAIT)
         start = later(start, op->work.event.marker->at_ns);
@@ -133,8 +120,7 @@ static uint64_t end_of(const struct stream *s, const struct op *op)
 
 /* ---- queues --------------------------------------------------------------------------------- */
 
-static void link_busy(struct stream *s)
-{
+static void link_busy(struct stream *s) {
     s->previous_busy = NULL;
     s->next_busy = s->device->busy;
     if (s->next_busy)
@@ -142,8 +128,7 @@ static void link_busy(struct stream *s)
     s->device->busy = s;
 }
 
-static void unlink_busy(struct stream *s)
-{
+static void unlink_busy(struct stream *s) {
     if (s->previous_busy)
         s->previous_busy->next_busy = s->next_busy;
     else
@@ -152,15 +137,13 @@ static void unlink_busy(struct stream *s)
         s->next_busy->previous_busy = s->previous_busy;
 }
 
-static void wake_workers(void)
-{
+static void wake_workers(void) {
     for (int i = 0; i < standin_device_count(); i++)
         if (sd_device(i)->busy)
             pthread_cond_signal(&sd_device(i)->work);
 }
 
-static struct op *append(struct stream *s, struct work work, bool host_waits)
-{
+static struct op *append(struct stream *s, struct work work, bool host_waits) {
     while (s->length >= QUEUE_MAX)
         wait_for_progress();
     struct op *op = calloc(1, sizeof *op);
@@ -180,8 +163,7 @@ static struct op *append(struct stream *s, struct work work, bool host_waits)
 }
 
 /* Takes the first item, which has run, off its stream. */
-static void complete(struct stream *s, uint64_t end)
-{
+static void complete(struct stream *s, uint64_t end) {
     struct op *op = s->first;
     s->first = op->next;
     s->length--;
@@ -210,8 +192,7 @@ static void complete(struct stream *s, uint64_t end)
 
 /* ---- the device's thread -------------------------------------------------------------------- */
 
-static struct stream *pick(struct device *d, uint64_t *end)
-{
+static struct stream *pick(struct device *d, uint64_t *end) {
     struct stream *best = NULL;
     for (struct stream *s = d->busy; s; s = s->next_busy) {
         if (s->first->host_waits || !may_run(s, s->first))
@@ -225,8 +206,7 @@ static struct stream *pick(struct device *d, uint64_t *end)
     return best;
 }
 
-static void run_first(struct stream *s, uint64_t end)
-{
+static void run_first(struct stream *s, uint64_t end) {
     s->first->running = true;
     struct work *work = &s->first->work;
     if (work->kind <= WORK_CALLBACK && !(work->kind == WORK_KERNEL && !work->kernel.run)) {
@@ -237,8 +217,7 @@ static void run_first(struct stream *s, uint64_t end)
     complete(s, end);
 }
 
-static void *worker(void *data)
-{
+static void *worker(void *data) {
     struct device *d = data;
     char name[16];
     snprintf(name, sizeof name, "sim-device-%d", d->ordinal);
@@ -260,8 +239,7 @@ static void *worker(void *data)
     return NULL;
 }
 
-static void start_worker(struct device *d)
-{
+static void start_worker(struct device *d) {
     pthread_condattr_t clock;
     pthread_condattr_init(&clock);
     pthread_condattr_setclock(&clock, CLOCK_MONOTONIC);
@@ -282,8 +260,7 @@ static void start_worker(struct device *d)
     d->worker = true;
 }
 
-struct op *sd_stream_push(struct stream *s, struct work work)
-{
+struct op *sd_stream_push(struct stream *s, struct work work) {
     if (!s->device->worker)
         start_worker(s->device);
     struct op *op = append(s, work, false);
@@ -293,8 +270,7 @@ struct op *sd_stream_push(struct stream *s, struct work work)
 }
 
 /* Sleeps until the model's end of work that this thread will run, without the lock. */
-static void sleep_until(uint64_t end)
-{
+static void sleep_until(uint64_t end) {
     if (end <= sd_now_ns() + NEAR_NS)
         return;
     struct timespec until = as_timespec(end);
@@ -304,8 +280,7 @@ static void sleep_until(uint64_t end)
     pthread_mutex_lock(&sd_core);
 }
 
-void sd_stream_push_and_wait(struct stream *s, struct work work)
-{
+void sd_stream_push_and_wait(struct stream *s, struct work work) {
     if (!s->device->worker)
         start_worker(s->device);
     struct op *op = append(s, work, true);
@@ -319,28 +294,24 @@ void sd_stream_push_and_wait(struct stream *s, struct work work)
 
 /* ---- waiting -------------------------------------------------------------------------------- */
 
-static bool done_up_to(const struct stream *s, uint64_t sequence)
-{
+static bool done_up_to(const struct stream *s, uint64_t sequence) {
     return !s->first || s->first->sequence > sequence;
 }
 
-static bool all_done_up_to(const struct device *d, uint64_t sequence, bool only_blocking)
-{
+static bool all_done_up_to(const struct device *d, uint64_t sequence, bool only_blocking) {
     for (const struct stream *s = d->busy; s; s = s->next_busy)
         if (!(only_blocking && !blocking(s)) && !done_up_to(s, sequence))
             return false;
     return true;
 }
 
-bool sd_stream_idle(struct stream *s)
-{
+bool sd_stream_idle(struct stream *s) {
     if (s == s->device->legacy)
         return all_done_up_to(s->device, UINT64_MAX, true);
     return !s->first;
 }
 
-void sd_stream_wait(struct stream *s)
-{
+void sd_stream_wait(struct stream *s) {
     struct device *d = s->device;
     if (s == d->legacy) {
         uint64_t sequence = d->sequence;
@@ -359,13 +330,11 @@ void sd_stream_wait(struct stream *s)
     sd_marker_wait(op->done);
 }
 
-bool sd_device_idle(struct device *d)
-{
+bool sd_device_idle(struct device *d) {
     return !d->busy;
 }
 
-void sd_device_wait(struct device *d)
-{
+void sd_device_wait(struct device *d) {
     uint64_t sequence = d->sequence;
     while (!all_done_up_to(d, sequence, false))
         wait_for_progress();

@@ -34,25 +34,25 @@ void sd_marker_wait(struct marker *marker);
 struct op {
     struct op *next;
     struct work work;
-    uint64_t sequence;    /* order of issue within the device */
+    uint64_t sequence; /* order of issue within the device */
     uint64_t enqueued_ns;
     bool running;
-    bool host_waits;      /* the thread that put it there will run it or wait for it */
-    struct marker *done;  /* owned reference, or NULL */
+    bool host_waits;     /* the thread that put it there will run it or wait for it */
+    struct marker *done; /* owned reference, or NULL */
 };
 
 struct stream {
     struct device *device;
-    unsigned flags;       /* 1: not synchronised with the legacy stream */
+    unsigned flags; /* 1: not synchronised with the legacy stream */
     int priority;
     uint64_t id;
-    bool deleted;         /* destroyed, but its work still runs */
+    bool deleted; /* destroyed, but its work still runs */
     struct op *first, **last;
     unsigned length;
-    uint64_t end_ns;      /* of the latest completed work, in the model's time */
+    uint64_t end_ns;        /* of the latest completed work, in the model's time */
     uint64_t last_sequence; /* of the latest work put here */
     struct stream *next_busy, *previous_busy;
-    struct stream *next;  /* of all the device's streams */
+    struct stream *next; /* of all the device's streams */
     /* Capture: see capture.c. */
     struct capture *capture;
     struct graph_node **leaf; /* owned: what the next captured work comes after */
@@ -91,8 +91,8 @@ void sd_streams_forget_waiters(void);
 
 struct event {
     struct device *device;
-    unsigned flags;         /* 1 blocking sync, 2 no timing, 4 interprocess */
-    struct marker *marker;  /* of the latest record, or NULL */
+    unsigned flags;        /* 1 blocking sync, 2 no timing, 4 interprocess */
+    struct marker *marker; /* of the latest record, or NULL */
     /* Where its latest record lies in a capture: that capture's id, else 0. */
     uint64_t capture_id;
     struct graph_node **leaf; /* owned */

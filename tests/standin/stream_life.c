@@ -19,8 +19,7 @@ static uint64_t generation[STANDIN_DEVICES_MAX] = {0};
 static pthread_key_t thread_end;
 static pthread_once_t thread_end_once = PTHREAD_ONCE_INIT;
 
-static void drop_own_streams(void *data)
-{
+static void drop_own_streams(void *data) {
     struct own_stream *own = data;
     if (!sd_begin_registration())
         return;
@@ -32,13 +31,11 @@ static void drop_own_streams(void *data)
     sd_end();
 }
 
-static void make_thread_end(void)
-{
+static void make_thread_end(void) {
     pthread_key_create(&thread_end, drop_own_streams);
 }
 
-static struct stream *own_stream(struct device *device)
-{
+static struct stream *own_stream(struct device *device) {
     struct own_stream *own = &own_streams[device->ordinal];
     if (!own->stream || own->generation != generation[device->ordinal]) {
         pthread_once(&thread_end_once, make_thread_end);
@@ -49,8 +46,7 @@ static struct stream *own_stream(struct device *device)
     return own->stream;
 }
 
-struct stream *sd_stream(struct device *device, const void *handle, bool per_thread)
-{
+struct stream *sd_stream(struct device *device, const void *handle, bool per_thread) {
     if (!handle)
         handle = per_thread ? STREAM_PER_THREAD : STREAM_LEGACY;
     if (handle == STREAM_LEGACY)
@@ -60,8 +56,7 @@ struct stream *sd_stream(struct device *device, const void *handle, bool per_thr
     return sd_handle(handle, HANDLE_STREAM);
 }
 
-struct stream *sd_stream_new(struct device *device, unsigned flags, int priority)
-{
+struct stream *sd_stream_new(struct device *device, unsigned flags, int priority) {
     struct stream *s = sd_handle_new(HANDLE_STREAM, sizeof *s);
     if (!s)
         abort();
@@ -77,23 +72,20 @@ struct stream *sd_stream_new(struct device *device, unsigned flags, int priority
     return s;
 }
 
-static void unlink_stream(struct stream *s)
-{
+static void unlink_stream(struct stream *s) {
     struct stream **link = &s->device->legacy->next;
     while (*link != s)
         link = &(*link)->next;
     *link = s->next;
 }
 
-void sd_stream_release(struct stream *s)
-{
+void sd_stream_release(struct stream *s) {
     unlink_stream(s);
     free(s->leaf);
     sd_handle_free(s);
 }
 
-void sd_stream_delete(struct stream *s)
-{
+void sd_stream_delete(struct stream *s) {
     sd_capture_lost_stream(s);
     sd_handle_retire(s);
     s->deleted = true;
@@ -101,31 +93,27 @@ void sd_stream_delete(struct stream *s)
         sd_stream_release(s);
 }
 
-void sd_streams_open(struct device *device)
-{
+void sd_streams_open(struct device *device) {
     if (device->legacy)
         return;
     device->legacy = sd_stream_new(device, 0, 0);
     sd_handle_retire(device->legacy); /* programs know it by 0 and 1 only */
 }
 
-static void delete_event_of(void *object, void *data)
-{
+static void delete_event_of(void *object, void *data) {
     struct event *e = object;
     if (e->device == data)
         sd_event_delete(e);
 }
 
-void sd_streams_reset(struct device *device)
-{
+void sd_streams_reset(struct device *device) {
     while (device->legacy->next)
         sd_stream_delete(device->legacy->next);
     sd_handle_each(HANDLE_EVENT, delete_event_of, device);
     generation[device->ordinal]++;
 }
 
-struct event *sd_event_new(struct device *device, unsigned flags)
-{
+struct event *sd_event_new(struct device *device, unsigned flags) {
     struct event *e = sd_handle_new(HANDLE_EVENT, sizeof *e);
     if (!e)
         abort();
@@ -134,8 +122,7 @@ struct event *sd_event_new(struct device *device, unsigned flags)
     return e;
 }
 
-void sd_event_set_marker(struct event *e, struct marker *marker)
-{
+void sd_event_set_marker(struct event *e, struct marker *marker) {
     if (e->marker)
         sd_marker_drop(e->marker);
     e->marker = marker;
@@ -147,8 +134,7 @@ void sd_event_set_marker(struct event *e, struct marker *marker)
     e->leaf_count = 0;
 }
 
-void sd_event_delete(struct event *e)
-{
+void sd_event_delete(struct event *e) {
     sd_event_set_marker(e, NULL);
     sd_handle_delete(e);
 }

@@ -28,6 +28,6 @@ struct tree_node *sd_tree_ceiling(const struct tree *tree, uint64_t key, uint64_
 void sd_tree_each(const struct tree *tree, void (*visit)(struct tree_node *node, void *data),
                   void *data);
 
-#define TREE_OWNER(node, type, member) ((type *)((char *)(node) - offsetof(type, member)))
+#define TREE_OWNER(node, type, member) ((type *)((char *)(node)-offsetof(type, member)))
 
 #endif

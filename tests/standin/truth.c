@@ -33,27 +33,23 @@ static ino_t log_ino;
 static pid_t log_pid; /* the process whose sequence runs; a fork child begins anew */
 static atomic_uint_fast64_t sequence;
 
-bool sd_truth_wanted(void)
-{
+bool sd_truth_wanted(void) {
     return sd_options()->log != NULL;
 }
 
-static bool still_ours(int fd)
-{
+static bool still_ours(int fd) {
     struct stat st;
     return fd >= 0 && fstat(fd, &st) == 0 && st.st_dev == log_dev && st.st_ino == log_ino;
 }
 
-static void cannot_log(const char *what)
-{
+static void cannot_log(const char *what) {
     /* A run without its truth proves nothing: end it, loudly. */
     fprintf(stderr, "simulated device: cannot %s the log %s: %s\n", what, sd_options()->log,
             strerror(errno));
     _Exit(2);
 }
 
-static int open_log(void)
-{
+static int open_log(void) {
     pthread_mutex_lock(&open_lock);
     int fd = atomic_load(&log_fd);
     if (!still_ours(fd)) {
@@ -77,8 +73,7 @@ static int open_log(void)
     return fd;
 }
 
-static void write_line(const struct iovec *part, int parts)
-{
+static void write_line(const struct iovec *part, int parts) {
     int fd = atomic_load(&log_fd);
     if (!still_ours(fd))
         fd = open_log();
@@ -94,8 +89,7 @@ static void write_line(const struct iovec *part, int parts)
 }
 
 /* The first line of each process image says what it is. */
-static void start_once(void)
-{
+static void start_once(void) {
     pid_t pid = getpid();
     if (__atomic_load_n(&log_pid, __ATOMIC_ACQUIRE) == pid)
         return;
@@ -110,8 +104,7 @@ static void start_once(void)
         sd_truth_note("#start %d %s", (int)pid, program_invocation_name);
 }
 
-void sd_truth_note(const char *format, ...)
-{
+void sd_truth_note(const char *format, ...) {
     if (!sd_truth_wanted())
         return;
     char line[512];
@@ -127,18 +120,15 @@ void sd_truth_note(const char *format, ...)
 
 /* ---- who called ----------------------------------------------------------------------------- */
 
-static bool starts(const char *text, const char *prefix)
-{
+static bool starts(const char *text, const char *prefix) {
     return strncmp(text, prefix, strlen(prefix)) == 0;
 }
 
-enum sd_truth_by sd_truth_by(const void *caller)
-{
-    static const char *const standins[] = {"libstandin.so", "libcuda.so",    "libcudart.so",
-                                           "libcublas",     "libcudnn",      "libcupti.so",
-                                           "libcufft",      "libcurand",     "libcusolver",
-                                           "libcusparse",   "libnccl.so",    "libnvidia-ml.so",
-                                           "libnvrtc",      "libnvJitLink"};
+enum sd_truth_by sd_truth_by(const void *caller) {
+    static const char *const standins[] = {
+        "libstandin.so", "libcuda.so",      "libcudart.so", "libcublas",   "libcudnn",
+        "libcupti.so",   "libcufft",        "libcurand",    "libcusolver", "libcusparse",
+        "libnccl.so",    "libnvidia-ml.so", "libnvrtc",     "libnvJitLink"};
     struct dl_find_object found;
     if (_dl_find_object((void *)(uintptr_t)caller, &found) != 0)
         return TRUTH_APP; /* code made at run time */
@@ -168,8 +158,7 @@ static struct fault faults[32];
 static size_t fault_count;
 static pthread_once_t faults_once = PTHREAD_ONCE_INIT;
 
-static void read_faults(void)
-{
+static void read_faults(void) {
     char *text = sd_options()->fail ? strdup(sd_options()->fail) : NULL;
     char *save = NULL;
     for (char *item = text ? strtok_r(text, ",", &save) : NULL; item;
@@ -188,8 +177,7 @@ static void read_faults(void)
     free(text);
 }
 
-int standin_fault(const char *name)
-{
+int standin_fault(const char *name) {
     pthread_once(&faults_once, read_faults);
     int status = 0;
     for (size_t i = 0; i < fault_count; i++) {
@@ -205,8 +193,7 @@ int standin_fault(const char *name)
 
 /* ---- calls ---------------------------------------------------------------------------------- */
 
-void standin_enter(struct standin_call *call, const char *name, const void *caller)
-{
+void standin_enter(struct standin_call *call, const char *name, const void *caller) {
     call->name = name;
     call->caller = caller;
     call->fault = sd_options()->fail ? standin_fault(name) : 0;
@@ -219,8 +206,7 @@ void standin_enter(struct standin_call *call, const char *name, const void *call
 static void put(struct standin_call *call, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
-static void put(struct standin_call *call, const char *format, ...)
-{
+static void put(struct standin_call *call, const char *format, ...) {
     if (!call->logged)
         return;
     va_list values;
@@ -235,29 +221,24 @@ static void put(struct standin_call *call, const char *format, ...)
     call->used += (size_t)length;
 }
 
-void standin_put(struct standin_call *call, const char *key, uint64_t value)
-{
+void standin_put(struct standin_call *call, const char *key, uint64_t value) {
     put(call, "\t%s=%" PRIu64, key, value);
 }
 
-void standin_put_signed(struct standin_call *call, const char *key, int64_t value)
-{
+void standin_put_signed(struct standin_call *call, const char *key, int64_t value) {
     put(call, "\t%s=%" PRId64, key, value);
 }
 
-void standin_put_text(struct standin_call *call, const char *key, const char *value)
-{
+void standin_put_text(struct standin_call *call, const char *key, const char *value) {
     put(call, "\t%s=%s", key, value);
 }
 
 void standin_put_dim3(struct standin_call *call, const char *key, unsigned x, unsigned y,
-                      unsigned z)
-{
+                      unsigned z) {
     put(call, "\t%s=%u,%u,%u", key, x, y, z);
 }
 
-int standin_leave(struct standin_call *call, int status)
-{
+int standin_leave(struct standin_call *call, int status) {
     if (!call->logged)
         return status;
     static const char *const by[] = {"app", "standin", "layoutspy"};
@@ -280,8 +261,7 @@ int standin_leave(struct standin_call *call, int status)
     return status;
 }
 
-void standin_log(const char *name, int status, const void *caller, const char *fields, ...)
-{
+void standin_log(const char *name, int status, const void *caller, const char *fields, ...) {
     if (!sd_truth_wanted())
         return;
     struct standin_call call = {.name = name, .caller = caller, .logged = true};

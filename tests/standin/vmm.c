@@ -28,8 +28,7 @@ struct mapping {
 
 static struct tree reservations, mappings;
 
-static struct reservation *reservation_of(uint64_t address)
-{
+static struct reservation *reservation_of(uint64_t address) {
     struct tree_node *node = sd_tree_floor(&reservations, address, 0);
     if (!node)
         return NULL;
@@ -37,18 +36,15 @@ static struct reservation *reservation_of(uint64_t address)
     return address - node->key < r->size ? r : NULL;
 }
 
-bool sd_vmm_reserved(const void *address)
-{
+bool sd_vmm_reserved(const void *address) {
     return reservation_of((uintptr_t)address) != NULL;
 }
 
-static bool whole_pages(uint64_t value)
-{
+static bool whole_pages(uint64_t value) {
     return value % VMM_GRANULARITY == 0;
 }
 
-static void *reserve(uint64_t size, uint64_t alignment)
-{
+static void *reserve(uint64_t size, uint64_t alignment) {
     uint64_t wide = size + alignment;
     char *p = mmap(NULL, wide, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (p == MAP_FAILED)
@@ -61,8 +57,7 @@ static void *reserve(uint64_t size, uint64_t alignment)
     return start;
 }
 
-int sd_vmm_reserve(uint64_t size, uint64_t alignment, uint64_t *start)
-{
+int sd_vmm_reserve(uint64_t size, uint64_t alignment, uint64_t *start) {
     if (!size || !whole_pages(size) || (alignment & (alignment - 1)) || size > 1ull << 46)
         return SD_INVALID_VALUE;
     if (alignment < VMM_GRANULARITY)
@@ -86,8 +81,7 @@ int sd_vmm_reserve(uint64_t size, uint64_t alignment, uint64_t *start)
     return SD_OK;
 }
 
-int sd_vmm_unreserve(uint64_t start, uint64_t size)
-{
+int sd_vmm_unreserve(uint64_t start, uint64_t size) {
     struct reservation *r = reservation_of(start);
     struct tree_node *mapped = sd_tree_ceiling(&mappings, start, 0);
     if (!r || r->node.key != start || r->size != size || (mapped && mapped->key < start + size))
@@ -99,8 +93,7 @@ int sd_vmm_unreserve(uint64_t start, uint64_t size)
     return SD_OK;
 }
 
-int sd_vmm_create(struct device *device, uint64_t size, struct physical **out)
-{
+int sd_vmm_create(struct device *device, uint64_t size, struct physical **out) {
     if (!size || !whole_pages(size))
         return SD_INVALID_VALUE;
     uint64_t offset = sd_arena_alloc(&device->arena, size);
@@ -114,24 +107,21 @@ int sd_vmm_create(struct device *device, uint64_t size, struct physical **out)
     return SD_OK;
 }
 
-static void drop(struct physical *p)
-{
+static void drop(struct physical *p) {
     if (--p->references)
         return;
     sd_arena_free(&p->device->arena, p->offset, p->size);
     sd_handle_free(p);
 }
 
-int sd_vmm_release(struct physical *p)
-{
+int sd_vmm_release(struct physical *p) {
     sd_handle_retire(p);
     p->released = true;
     drop(p);
     return SD_OK;
 }
 
-int sd_vmm_map(uint64_t start, uint64_t size, uint64_t offset, struct physical *p)
-{
+int sd_vmm_map(uint64_t start, uint64_t size, uint64_t offset, struct physical *p) {
     struct reservation *r = reservation_of(start);
     if (!r || !size || !whole_pages(size) || !whole_pages(start) || offset != 0 ||
         size != p->size || size > r->node.key + r->size - start ||
@@ -142,8 +132,8 @@ int sd_vmm_map(uint64_t start, uint64_t size, uint64_t offset, struct physical *
         abort();
     /* A second mapping of the arena's shadow, made without a descriptor. */
     char *shadow = r->shadow + (start - r->node.key);
-    if (mremap(p->device->arena.view + p->offset, 0, size, MREMAP_MAYMOVE | MREMAP_FIXED,
-               shadow) == MAP_FAILED) {
+    if (mremap(p->device->arena.view + p->offset, 0, size, MREMAP_MAYMOVE | MREMAP_FIXED, shadow) ==
+        MAP_FAILED) {
         free(m);
         return SD_OUT_OF_MEMORY;
     }
@@ -157,8 +147,7 @@ int sd_vmm_map(uint64_t start, uint64_t size, uint64_t offset, struct physical *
 }
 
 /* The mappings that make up [start, start + size) exactly, or false. */
-static bool covered(uint64_t start, uint64_t size)
-{
+static bool covered(uint64_t start, uint64_t size) {
     for (uint64_t at = start; at < start + size;) {
         struct tree_node *node = sd_tree_floor(&mappings, at, 0);
         if (!node || node->key != at)
@@ -170,13 +159,11 @@ static bool covered(uint64_t start, uint64_t size)
     return size > 0;
 }
 
-int sd_vmm_unmap(uint64_t start, uint64_t size)
-{
+int sd_vmm_unmap(uint64_t start, uint64_t size) {
     if (!covered(start, size))
         return SD_INVALID_VALUE;
     for (uint64_t at = start; at < start + size;) {
-        struct mapping *m =
-            TREE_OWNER(sd_tree_floor(&mappings, at, 0), struct mapping, node);
+        struct mapping *m = TREE_OWNER(sd_tree_floor(&mappings, at, 0), struct mapping, node);
         uint64_t bytes = m->memory->size;
         mmap(m->memory->view, bytes, PROT_NONE,
              MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
@@ -189,7 +176,6 @@ int sd_vmm_unmap(uint64_t start, uint64_t size)
     return SD_OK;
 }
 
-int sd_vmm_set_access(uint64_t start, uint64_t size)
-{
+int sd_vmm_set_access(uint64_t start, uint64_t size) {
     return covered(start, size) ? SD_OK : SD_INVALID_VALUE;
 }

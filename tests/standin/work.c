@@ -18,8 +18,7 @@
  * Registered and captured host memory is the program's and may be gone by now. Hardware has the
  * pages pinned and copies on; here such a copy moves nothing, but must not end the process.
  */
-static void careful_copy(char *dst, const char *src, uint64_t bytes, bool foreign_dst)
-{
+static void careful_copy(char *dst, const char *src, uint64_t bytes, bool foreign_dst) {
     struct iovec to = {dst, bytes}, from = {(char *)(uintptr_t)src, bytes};
     ssize_t moved = foreign_dst ? process_vm_writev(getpid(), &from, 1, &to, 1, 0)
                                 : process_vm_readv(getpid(), &to, 1, &from, 1, 0);
@@ -27,8 +26,7 @@ static void careful_copy(char *dst, const char *src, uint64_t bytes, bool foreig
         memmove(dst, src, bytes);
 }
 
-static void run_copy(const struct work *w)
-{
+static void run_copy(const struct work *w) {
     for (uint64_t z = 0; z < w->copy.depth; z++)
         for (uint64_t y = 0; y < w->copy.height; y++) {
             char *dst = w->copy.dst.at + z * w->copy.dst.slice + y * w->copy.dst.pitch;
@@ -40,8 +38,7 @@ static void run_copy(const struct work *w)
         }
 }
 
-static void set_row(char *row, uint64_t width, uint32_t value, unsigned element)
-{
+static void set_row(char *row, uint64_t width, uint32_t value, unsigned element) {
     if (element == 1) {
         memset(row, (int)value, width);
         return;
@@ -50,16 +47,14 @@ static void set_row(char *row, uint64_t width, uint32_t value, unsigned element)
         memcpy(row + i, &value, element);
 }
 
-static void run_set(const struct work *w)
-{
+static void run_set(const struct work *w) {
     for (uint64_t z = 0; z < w->set.depth; z++)
         for (uint64_t y = 0; y < w->set.height; y++)
             set_row(w->set.dst.at + z * w->set.dst.slice + y * w->set.dst.pitch, w->set.width,
                     w->set.value, w->set.element);
 }
 
-void sd_work_run(struct work *w)
-{
+void sd_work_run(struct work *w) {
     switch (w->kind) {
     case WORK_KERNEL:
         if (w->kernel.run)
@@ -88,8 +83,7 @@ void sd_work_run(struct work *w)
     }
 }
 
-bool sd_work_clone(struct work *to, const struct work *from)
-{
+bool sd_work_clone(struct work *to, const struct work *from) {
     *to = *from;
     if (from->kind == WORK_KERNEL) {
         to->kernel.name = from->kernel.name ? strdup(from->kernel.name) : NULL;
@@ -107,8 +101,7 @@ bool sd_work_clone(struct work *to, const struct work *from)
     return true;
 }
 
-void sd_work_clear(struct work *w)
-{
+void sd_work_clear(struct work *w) {
     if (w->kind == WORK_KERNEL) {
         free(w->kernel.name);
         free(w->kernel.data);
@@ -118,16 +111,15 @@ void sd_work_clear(struct work *w)
     }
 }
 
-uint64_t sd_copy_ns(enum link link, uint64_t bytes)
-{
+uint64_t sd_copy_ns(enum link link, uint64_t bytes) {
     /* Bytes per microsecond, near a card on PCIe 5 with HBM. */
-    static const uint64_t rate[] = {
-        [LINK_PAGEABLE] = 8000, [LINK_PINNED] = 50000, [LINK_DEVICE] = 2000000,
-        [LINK_PEER] = 100000};
+    static const uint64_t rate[] = {[LINK_PAGEABLE] = 8000,
+                                    [LINK_PINNED] = 50000,
+                                    [LINK_DEVICE] = 2000000,
+                                    [LINK_PEER] = 100000};
     return 1500 + bytes * 1000 / rate[link];
 }
 
-uint64_t sd_kernel_ns(void)
-{
+uint64_t sd_kernel_ns(void) {
     return sd_options()->kernel_ns;
 }

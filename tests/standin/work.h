@@ -51,7 +51,7 @@ struct work {
             void (*run)(void *data); /* or NULL */
             void *data;              /* owned */
             size_t size;
-            char *name;              /* owned */
+            char *name; /* owned */
         } kernel;
         struct {
             void (*fn)(void *data);
@@ -62,8 +62,8 @@ struct work {
             void *stream, *data;
         } callback;
         struct {
-            struct event *event;     /* for graph nodes; NULL once it is on a stream */
-            struct marker *marker;   /* owned reference */
+            struct event *event;   /* for graph nodes; NULL once it is on a stream */
+            struct marker *marker; /* owned reference */
         } event;
     };
 };

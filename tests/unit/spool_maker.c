@@ -269,5 +269,5 @@ int64_t maker_number(const struct maker *maker, const char *sql) {
 }
 
 int maker_collect(struct maker *maker) {
-    return ls_collect_follow(maker->spool);
+    return ls_collect_follow(maker->spool, 0);
 }

@@ -174,7 +174,7 @@ static void a_device_reset_frees_what_does_not_grow(void **state) {
 
 static void a_killed_program_leaks_only_by_growth(void **state) {
     (void)state;
-    made_sql(&trace, "UPDATE meta SET value = 'killed' WHERE key = 'ended'");
+    made_sql(&trace, "UPDATE meta SET value = 'unknown' WHERE key = 'ended'");
     int64_t once = made_stack(&trace, "a.c:3 main", NULL);
     int64_t loop = made_stack(&trace, "a.c:9 step", NULL);
     made_allocation(&trace, LS_MEMORY_DEVICE, "cudaMalloc", 4096, 1 * MS, MADE_LIVE, once);

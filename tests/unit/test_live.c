@@ -70,6 +70,26 @@ static void test_reuse_across_threads(void **state) {
     ls_live_destroy(&live);
 }
 
+/* Frees that are never seen must not pile lifetimes up at an address for ever. */
+static void test_crowd(void **state) {
+    (void)state;
+    struct ls_live live = {0};
+    struct ls_life *first = NULL;
+    assert_null(ls_live_uncrowd(&live, 64));
+    for (int i = 0; i < LS_LIVE_CROWD; i++) {
+        struct ls_life *life = add(&live, 64, 8, i, i);
+        first = first ? first : life;
+        assert_null(ls_live_uncrowd(&live, 64));
+    }
+    struct ls_life *newest = add(&live, 64, 8, 100, 100);
+    assert_ptr_equal(ls_live_uncrowd(&live, 64), first);
+    assert_int_equal(live.count, LS_LIVE_CROWD);
+    assert_null(ls_live_uncrowd(&live, 64));
+    assert_ptr_equal(ls_live_find(&live, 64), newest);
+    free(first);
+    ls_live_destroy(&live);
+}
+
 static void test_registration_is_apart(void **state) {
     (void)state;
     struct ls_live live = {0};
@@ -111,6 +131,7 @@ int main(void) {
         cmocka_unit_test(test_interior),
         cmocka_unit_test(test_overlap),
         cmocka_unit_test(test_reuse_across_threads),
+        cmocka_unit_test(test_crowd),
         cmocka_unit_test(test_registration_is_apart),
         cmocka_unit_test(test_random_against_list),
     };

@@ -127,7 +127,7 @@ static void test_killed_at_random(void **state) {
     for (int round = 0; round < 30; round++) {
         pid_t pid = fork();
         if (pid == 0)
-            _exit(ls_collect_follow(maker.spool));
+            _exit(ls_collect_follow(maker.spool, (int)maker.header->pid));
         assert_true(pid > 0);
         int parts = rand_r(&seed) % 20;
         for (int part = 0; part < parts; part++) {
@@ -169,7 +169,7 @@ static void test_second_reader_asks_the_first(void **state) {
     write_pairs(0, 5);
     pid_t pid = fork();
     if (pid == 0)
-        _exit(ls_collect_follow(maker.spool));
+        _exit(ls_collect_follow(maker.spool, (int)maker.header->pid));
     while (access(maker.trace, F_OK) != 0 || maker.header->collector_pid != (uint32_t)pid)
         usleep(1000);
     usleep(100000);

@@ -160,6 +160,24 @@ static void test_worker(void **state) {
     ls_symbolizer_stop(&symbolizer);
 }
 
+/* A name that unfolds to gigabytes: each argument is a pair of the one before, 33 times over. */
+static void test_harmful_name(void **state) {
+    (void)state;
+    static const char digits[] = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ";
+    struct ls_symbolizer symbolizer = {0};
+    char name[512] = "_Z1f1pI1a1aE", *p = name + strlen(name);
+    for (int i = 1; i < 34; i++)
+        p += sprintf(p, "S_IS%c_S%c_E", digits[i], digits[i]);
+    for (int i = 0; i < 5; i++) {
+        char *text = ls_symbolizer_demangle(&symbolizer, i == 1 ? "_Z4stepPfi" : name, 100);
+        if (i == 1)
+            assert_string_equal(text, "step(float*, int)");
+        assert_true(strlen(text) < 8192); /* cut off, or as it was */
+        free(text);
+    }
+    ls_symbolizer_stop(&symbolizer);
+}
+
 static void copy_scribbled(const char *to, unsigned seed) {
     FILE *in = fopen("/proc/self/exe", "rb"), *out = fopen(to, "wb");
     static uint8_t data[8 << 20];
@@ -238,6 +256,7 @@ int main(void) {
         cmocka_unit_test(test_another_file_by_now),
         cmocka_unit_test(test_demangle),
         cmocka_unit_test(test_worker),
+        cmocka_unit_test(test_harmful_name),
         cmocka_unit_test(test_corrupt_files),
         cmocka_unit_test(test_stacks_in_the_trace),
     };

@@ -17,8 +17,7 @@ typedef int (*check_sample_fn)(void);
 
 int check_plugin_call(check_sample_fn sample);
 
-int check_plugin_call(check_sample_fn sample)
-{
+int check_plugin_call(check_sample_fn sample) {
     volatile char pad[CHECK_PAD];
 
     pad[0] = 0;
@@ -38,14 +37,12 @@ void check_unloaded(void);
 void check_after_fork(void);
 
 /* By libunwind's fast trace. The first frame is check_take itself. */
-int check_take(void **frames, int size)
-{
+int check_take(void **frames, int size) {
     return unw_backtrace(frames, size);
 }
 
 /* By one unw_step() a frame, for the same result. */
-int check_take_slowly(void **frames, int size)
-{
+int check_take_slowly(void **frames, int size) {
     unw_context_t context;
     unw_cursor_t cursor;
     unw_word_t ip;
@@ -60,13 +57,11 @@ int check_take_slowly(void **frames, int size)
     return n;
 }
 
-void check_unloaded(void)
-{
+void check_unloaded(void) {
     __atomic_fetch_add(&ls_unw_generation, 1, __ATOMIC_RELEASE);
 }
 
-void check_after_fork(void)
-{
+void check_after_fork(void) {
     ls_unw_after_fork();
 }
 
@@ -102,8 +97,7 @@ static int failures;
 static void *caller_of_sample;
 static int depth_of_sample;
 
-static void expect(bool ok, const char *format, ...)
-{
+static void expect(bool ok, const char *format, ...) {
     va_list args;
 
     if (ok)
@@ -123,20 +117,17 @@ void *__libc_realloc(void *block, size_t size);
 
 static _Thread_local long allocations;
 
-void *malloc(size_t size)
-{
+void *malloc(size_t size) {
     allocations++;
     return __libc_malloc(size);
 }
 
-void *calloc(size_t count, size_t size)
-{
+void *calloc(size_t count, size_t size) {
     allocations++;
     return __libc_calloc(count, size);
 }
 
-void *realloc(void *block, size_t size)
-{
+void *realloc(void *block, size_t size) {
     allocations++;
     return __libc_realloc(block, size);
 }
@@ -145,8 +136,7 @@ void *realloc(void *block, size_t size)
  * Takes the stack by libunwind and by glibc; returns 0 if they agree. Both
  * begin with the call from here, which is another one for each.
  */
-__attribute__((noinline)) static int sample(void)
-{
+__attribute__((noinline)) static int sample(void) {
     void *ours[MAX_FRAMES], *theirs[MAX_FRAMES];
     long before;
     int n, m;
@@ -162,8 +152,7 @@ __attribute__((noinline)) static int sample(void)
     return memcmp(ours + 2, theirs + 1, (size_t)(n - 1) * sizeof(void *)) != 0;
 }
 
-static int open_descriptors(void)
-{
+static int open_descriptors(void) {
     DIR *dir = opendir("/proc/self/fd");
     int n = 0;
 
@@ -173,8 +162,7 @@ static int open_descriptors(void)
     return n;
 }
 
-static int lines_of(const char *path)
-{
+static int lines_of(const char *path) {
     FILE *file = fopen(path, "r");
     int c, n = 0;
 
@@ -184,8 +172,7 @@ static int lines_of(const char *path)
     return n;
 }
 
-static int call_plugin(const char *path, void **caller)
-{
+static int call_plugin(const char *path, void **caller) {
     void *plugin = dlopen(path, RTLD_NOW | RTLD_LOCAL);
     plugin_call_fn call;
     int differs;
@@ -205,8 +192,7 @@ static int call_plugin(const char *path, void **caller)
  * One library is unloaded and another lands at its address. Without a word
  * about it libunwind errs, which shows that the case is the one in question.
  */
-static void check_reload(const char *how, const char *path1, const char *path2)
-{
+static void check_reload(const char *how, const char *path1, const char *path2) {
     void *caller1, *caller2;
 
     unloaded();
@@ -221,8 +207,7 @@ static void check_reload(const char *how, const char *path1, const char *path2)
 }
 
 /* Code without unwind information, called with any frame pointer. */
-static int call_generated(uintptr_t frame_pointer)
-{
+static int call_generated(uintptr_t frame_pointer) {
     static const unsigned char code[] = {
         0x55,             /* push %rbp */
         0x48, 0x89, 0xe5, /* mov %rsp, %rbp */
@@ -245,8 +230,7 @@ static int call_generated(uintptr_t frame_pointer)
     return differs;
 }
 
-static void check_generated_code(void)
-{
+static void check_generated_code(void) {
     char *hidden = mmap(NULL, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     int depth;
 
@@ -267,24 +251,21 @@ static void check_generated_code(void)
     munmap(hidden, 4096);
 }
 
-static void sample_late(void *unused)
-{
+static void sample_late(void *unused) {
     (void)unused;
     expect(!sample(), "wrong stack in a thread-specific destructor");
 }
 
 static pthread_key_t late_key;
 
-static void *sample_in_thread(void *unused)
-{
+static void *sample_in_thread(void *unused) {
     (void)unused;
     pthread_setspecific(late_key, &late_key);
     expect(!sample(), "wrong stack in a thread");
     return NULL;
 }
 
-static void run_threads(int count)
-{
+static void run_threads(int count) {
     pthread_t thread;
 
     while (count-- > 0) {
@@ -293,8 +274,7 @@ static void run_threads(int count)
     }
 }
 
-static void check_threads(void)
-{
+static void check_threads(void) {
     int before, after;
 
     pthread_key_create(&late_key, sample_late);
@@ -307,8 +287,7 @@ static void check_threads(void)
 
 static bool stop;
 
-static void *unwind_all_the_time(void *unused)
-{
+static void *unwind_all_the_time(void *unused) {
     void *frames[MAX_FRAMES];
 
     (void)unused;
@@ -321,8 +300,7 @@ static void *unwind_all_the_time(void *unused)
 }
 
 /* A fork while other threads are in the middle of it; true if the child ends. */
-static bool fork_and_unwind(void)
-{
+static bool fork_and_unwind(void) {
     const struct timespec tick = {0, 1000000};
     void *frames[MAX_FRAMES];
     int status, ms;
@@ -344,8 +322,7 @@ static bool fork_and_unwind(void)
     return false;
 }
 
-static void check_fork(void)
-{
+static void check_fork(void) {
     pthread_t threads[2];
     int i, good = 0;
 
@@ -359,8 +336,7 @@ static void check_fork(void)
     expect(good == 100, "fork child %d of 100 hung or died", good + 1);
 }
 
-static void *find(void *library, const char *name)
-{
+static void *find(void *library, const char *name) {
     void *symbol = dlsym(library, name);
 
     if (!symbol) {
@@ -370,8 +346,7 @@ static void *find(void *library, const char *name)
     return symbol;
 }
 
-int main(int argc, char **argv)
-{
+int main(int argc, char **argv) {
     void *library, *frames[MAX_FRAMES];
     int before;
 

@@ -106,6 +106,7 @@ typedef struct cudaLaunchConfig_st {
     void *attrs;
     unsigned int numAttrs;
 } cudaLaunchConfig_t;
+/* CUDA 13's; CUDA 12 fills in the four members and has no `reserved`. */
 struct cudaPointerAttributes {
     enum cudaMemoryType type;
     int device;

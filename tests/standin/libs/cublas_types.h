@@ -47,6 +47,10 @@ typedef struct {
 #define STANDIN_CUBLASLT_MAGIC 0x4c54 /* 'LT' */
 
 /* The version that the stand-ins tell: that of the toolkit whose exports symbols/ holds. */
+#if defined CUDA_MAJOR && CUDA_MAJOR == 12
+#define STANDIN_CUBLAS_VERSION 120900
+#else
 #define STANDIN_CUBLAS_VERSION 130100
+#endif
 
 #endif

@@ -232,6 +232,8 @@ static struct part find_bias(const struct cudnnRNNStruct *rnn, int64_t layer, in
 
 static void describe_part(const struct cudnnRNNStruct *rnn, const struct part *part,
                           const void *space, cudnnTensorDescriptor_t desc, void **address) {
+    if (!address)
+        return; /* not asked for */
     *address = NULL;
     if (part->rows == 0) {
         if (desc)
@@ -251,8 +253,8 @@ EXPORT cudnnGetRNNWeightParams(cudnnHandle_t handle, cudnnRNNDescriptor_t rnn, i
                                cudnnTensorDescriptor_t matrix, void **matrix_address,
                                cudnnTensorDescriptor_t bias, void **bias_address) {
     LIB_ENTER(call);
-    bool good = dn_handle_good(handle) && rnn && layer >= 0 && id >= 0 && matrix_address &&
-                bias_address && layer < rnn->layers * rnn->directions;
+    bool good = dn_handle_good(handle) && rnn && layer >= 0 && id >= 0 &&
+                layer < rnn->layers * rnn->directions;
     int status = lib_status(&call, good ? 0 : CUDNN_STATUS_BAD_PARAM);
     if (status == 0 && space_size < weight_bytes(rnn))
         status = CUDNN_STATUS_BAD_PARAM_SIZE_INSUFFICIENT;

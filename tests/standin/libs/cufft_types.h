@@ -24,6 +24,10 @@ typedef cuDoubleComplex cufftDoubleComplex;
 #endif
 
 /* The version that the stand-in tells: that of the toolkit whose exports symbols/ holds. */
+#if defined CUDA_MAJOR && CUDA_MAJOR == 12
+#define STANDIN_CUFFT_VERSION 11401
+#else
 #define STANDIN_CUFFT_VERSION 12000
+#endif
 
 #endif

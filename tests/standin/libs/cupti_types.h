@@ -40,6 +40,10 @@ typedef uint64_t (*CUpti_TimestampCallbackFunc)(void);
 _Static_assert(sizeof(CUpti_SubscriberParams) == 32, "subscriber parameters");
 
 /* The version that the stand-in tells: that of the toolkit whose exports symbols/ holds. */
+#if defined CUDA_MAJOR && CUDA_MAJOR == 12
+#define STANDIN_CUPTI_VERSION 28
+#else
 #define STANDIN_CUPTI_VERSION 130001
+#endif
 
 #endif

@@ -55,8 +55,9 @@ static int fork_after(void) {
         launch(s);
         pid_t pid = raw ? (pid_t)syscall(SYS_clone, SIGCHLD, 0, 0, 0, 0) : fork();
         if (pid == 0) {
-            bool all = cudaMalloc(&p, 100) == 3 && cudaFree(p) == 3 && cudaStreamSynchronize(s) == 3 &&
-                       cudaDeviceSynchronize() == 3 && cudaGetDeviceCount(&count) == 3 &&
+            bool all = cudaMalloc(&p, 100) == 3 && cudaFree(p) == 3 &&
+                       cudaStreamSynchronize(s) == 3 && cudaDeviceSynchronize() == 3 &&
+                       cudaGetDeviceCount(&count) == 3 &&
                        cudaMemcpy(p, p, 1, cudaMemcpyDefault) == 3 && cudaStreamDestroy(s) == 3;
             cudaGetErrorName((cudaError_t)3);
             __cudaRegisterFatBinary(NULL);
@@ -247,9 +248,11 @@ static int vmm(void) {
 
 /* cuGetProcAddress finds everything, itself included, and what it finds works. */
 static int proc_address(void) {
-    static const char *const names[] = {"cuGetProcAddress", "cuInit", "cuMemAlloc", "cuCtxCreate",
-                                        "cuLaunchKernelEx", "cuStreamGetCaptureInfo", "cuGetErrorName",
-                                        "cuTensorMapEncodeTiled", "cuMemcpyHtoD", "cuEventDestroy"};
+    static const char *const names[] = {"cuGetProcAddress", "cuInit",
+                                        "cuMemAlloc",       "cuCtxCreate",
+                                        "cuLaunchKernelEx", "cuStreamGetCaptureInfo",
+                                        "cuGetErrorName",   "cuTensorMapEncodeTiled",
+                                        "cuMemcpyHtoD",     "cuEventDestroy"};
     int (*again)(const char *, void **, int, unsigned long long, int *);
     driver_call found = driver("cuGetProcAddress");
     memcpy(&again, &found, sizeof again);
@@ -278,9 +281,15 @@ int main(int argc, char **argv) {
     static const struct {
         const char *verb;
         int (*run)(void);
-    } verbs[] = {{"segv", segv},           {"fork-after", fork_after}, {"fork-before", fork_before},
-                 {"fork-storm", fork_storm}, {"exit-busy", exit_busy}, {"close-all", close_all},
-                 {"faults", faults},       {"no-device", no_device},   {"vmm", vmm},
+    } verbs[] = {{"segv", segv},
+                 {"fork-after", fork_after},
+                 {"fork-before", fork_before},
+                 {"fork-storm", fork_storm},
+                 {"exit-busy", exit_busy},
+                 {"close-all", close_all},
+                 {"faults", faults},
+                 {"no-device", no_device},
+                 {"vmm", vmm},
                  {"proc-address", proc_address}};
     for (size_t i = 0; argc == 2 && i < sizeof verbs / sizeof *verbs; i++)
         if (strcmp(argv[1], verbs[i].verb) == 0)

@@ -245,6 +245,17 @@ static void graphs_own_memory(void **state) {
     OK(cudaGraphLaunch(exec, s));
     OK(cudaStreamSynchronize(s));
     OK(cudaGraphExecDestroy(exec));
+    REFUSED(cudaFree(p), 1); /* went with the graph, which had freed it */
+
+    OK(cudaStreamBeginCapture(s, MODE(GLOBAL)));
+    OK(cudaMallocAsync(&p, 1 << 20, s));
+    OK(cudaStreamEndCapture(s, &graph));
+    OK(cudaGraphInstantiate(&exec, graph, 0));
+    OK(cudaGraphLaunch(exec, s));
+    OK(cudaStreamSynchronize(s));
+    OK(cudaGraphDestroy(graph));
+    OK(cudaGraphExecDestroy(exec));
+    OK(cudaFree(p)); /* launched and not freed: the program's */
 }
 
 int test_capture(void) {

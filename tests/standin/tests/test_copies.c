@@ -177,9 +177,12 @@ static void survives_memory_that_went_away(void **state) {
 
 int test_copies(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(moves_bytes),         cmocka_unit_test(refuses_what_hardware_refuses),
-        cmocka_unit_test(pitched_and_3d),      cmocka_unit_test(arrays_have_rows),
-        cmocka_unit_test(variables_are_found), cmocka_unit_test(peers_copy),
+        cmocka_unit_test(moves_bytes),
+        cmocka_unit_test(refuses_what_hardware_refuses),
+        cmocka_unit_test(pitched_and_3d),
+        cmocka_unit_test(arrays_have_rows),
+        cmocka_unit_test(variables_are_found),
+        cmocka_unit_test(peers_copy),
         cmocka_unit_test(survives_memory_that_went_away),
     };
     return cmocka_run_group_tests_name("copies", tests, NULL, NULL);

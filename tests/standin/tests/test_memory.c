@@ -160,6 +160,11 @@ static void pools_keep_and_give_back(void **state) {
     REFUSED(cudaMallocAsync(&a, 512, (cudaStream_t)0x770), 400);
     OK(cudaMallocAsync(&a, 512, s));
     OK(cudaFree(a));
+    OK(cudaMalloc(&a, 1000)); /* a stream may free it too */
+    OK(cudaFreeAsync(a, s));
+    REFUSED(cudaFree(a), 1);
+    OK(cudaStreamSynchronize(s));
+    assert_int_equal(pool_attribute(pool, RESERVED), 0);
     OK(cudaStreamDestroy(s));
 }
 
@@ -188,9 +193,9 @@ static void a_reset_takes_everything(void **state) {
 
 int test_memory(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(refuses_bad_frees),     cmocka_unit_test(aligns_and_reuses),
-        cmocka_unit_test(runs_out_of_memory),    cmocka_unit_test(keeps_many_allocations),
-        cmocka_unit_test(registers_host_ranges), cmocka_unit_test(tells_what_lies_where),
+        cmocka_unit_test(refuses_bad_frees),        cmocka_unit_test(aligns_and_reuses),
+        cmocka_unit_test(runs_out_of_memory),       cmocka_unit_test(keeps_many_allocations),
+        cmocka_unit_test(registers_host_ranges),    cmocka_unit_test(tells_what_lies_where),
         cmocka_unit_test(pools_keep_and_give_back), cmocka_unit_test(a_reset_takes_everything),
     };
     return cmocka_run_group_tests_name("memory", tests, NULL, NULL);

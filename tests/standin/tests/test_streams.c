@@ -160,7 +160,8 @@ static void host_functions_take_their_turn(void **state) {
 
 static void *thread_of_its_own(void *data) {
     (void)data;
-    int status = (int)cudaLaunchKernel_ptsz(&some_kernel, dim(1, 1, 1), dim(1, 1, 1), NULL, 0, NULL);
+    int status =
+        (int)cudaLaunchKernel_ptsz(&some_kernel, dim(1, 1, 1), dim(1, 1, 1), NULL, 0, NULL);
     status |= (int)cudaStreamSynchronize_ptsz(NULL);
     status |= (int)cudaStreamSynchronize((cudaStream_t)2); /* the same stream by its handle */
     return (void *)(intptr_t)status;

@@ -1,0 +1,164 @@
+/*
+ * cudart_graph_node.c - graph nodes added by hand, as the runtime's functions. See cudart.h and
+ * graph.h.
+ */
+#include "cudart.h"
+
+#include "cudart_graph.h"
+#include "kernel.h"
+#include "memory.h"
+#include "stream.h"
+
+/* ---- nodes by hand -------------------------------------------------------------------------- */
+
+/* The graph and the dependencies of a new node, with the lock held on status 0. */
+static int begin_node(cudaGraphNode_t *out, cudaGraph_t graph, const cudaGraphNode_t *after,
+                      size_t count, struct graph **g) {
+    if (!out || (count && !after))
+        return SD_INVALID_VALUE;
+    int status = sd_graph_begin(graph, HANDLE_GRAPH, g);
+    for (size_t i = 0; i < count && !status; i++) {
+        struct graph_node *n = sd_handle(after[i], HANDLE_GRAPH_NODE);
+        if (!n || n->graph != *g)
+            status = sd_end_with(SD_INVALID_VALUE);
+    }
+    return status;
+}
+
+static int add(cudaGraphNode_t *out, struct graph *g, struct work work, int type,
+               const cudaGraphNode_t *after, size_t count) {
+    *out = (cudaGraphNode_t)sd_graph_add(g, work, type, (struct graph_node *const *)after, count);
+    return sd_end_with(SD_OK);
+}
+
+static int add_empty(cudaGraphNode_t *out, cudaGraph_t graph, const cudaGraphNode_t *after,
+                     size_t count) {
+    struct graph *g;
+    int status = begin_node(out, graph, after, count, &g);
+    if (status)
+        return status;
+    return add(out, g, (struct work){.kind = WORK_EMPTY}, NODE_EMPTY, after, count);
+}
+
+CUDART(cudaGraphAddEmptyNode,
+       (cudaGraphNode_t * pGraphNode, cudaGraph_t graph, const cudaGraphNode_t *pDependencies,
+        size_t numDependencies),
+       (pGraphNode, graph, pDependencies, numDependencies)) {
+    return ATTEMPT(add_empty(pGraphNode, graph, pDependencies, numDependencies));
+}
+
+static int add_kernel(cudaGraphNode_t *out, cudaGraph_t graph, const cudaGraphNode_t *after,
+                      size_t count, const struct cudaKernelNodeParams *p) {
+    struct graph *g;
+    if (!p)
+        return SD_INVALID_VALUE;
+    int status = begin_node(out, graph, after, count, &g);
+    if (status)
+        return status;
+    struct launch l = {.function = p->func,
+                       .grid = {p->gridDim.x, p->gridDim.y, p->gridDim.z},
+                       .block = {p->blockDim.x, p->blockDim.y, p->blockDim.z},
+                       .shared = p->sharedMemBytes};
+    struct kernel *k = sd_kernel(p->func);
+    status = k ? sd_launch_check(&l, k) : SD_INVALID_FUNCTION;
+    if (status)
+        return sd_end_with(status);
+    struct graph_node *n =
+        sd_graph_add(g, (struct work){.kind = WORK_KERNEL, .duration_ns = sd_kernel_ns()},
+                     NODE_KERNEL, (struct graph_node *const *)after, count);
+    n->shape = (struct launch_shape){p->func,
+                                     {l.grid[0], l.grid[1], l.grid[2]},
+                                     {l.block[0], l.block[1], l.block[2]},
+                                     p->sharedMemBytes};
+    *out = (cudaGraphNode_t)n;
+    return sd_end_with(SD_OK);
+}
+
+CUDART(cudaGraphAddKernelNode,
+       (cudaGraphNode_t * pGraphNode, cudaGraph_t graph, const cudaGraphNode_t *pDependencies,
+        size_t numDependencies, const struct cudaKernelNodeParams *pNodeParams),
+       (pGraphNode, graph, pDependencies, numDependencies, pNodeParams)) {
+    return ATTEMPT(add_kernel(pGraphNode, graph, pDependencies, numDependencies, pNodeParams));
+}
+
+static int add_copy_1d(cudaGraphNode_t *out, cudaGraph_t graph, const cudaGraphNode_t *after,
+                       size_t count, void *dst, const void *src, size_t bytes, int kind) {
+    struct graph *g;
+    struct span to, from;
+    int status = begin_node(out, graph, after, count, &g);
+    if (status)
+        return status;
+    if (kind < COPY_H2H || kind > COPY_DEFAULT)
+        return sd_end_with(SD_INVALID_DIRECTION);
+    if (!bytes || !dst || !src || !sd_memory_span(dst, bytes, &to) ||
+        !sd_memory_span(src, bytes, &from))
+        return sd_end_with(SD_INVALID_VALUE);
+    struct work work = {.kind = WORK_COPY,
+                        .duration_ns = sd_copy_ns(LINK_PINNED, bytes),
+                        .copy = {.dst = {to.view, bytes, bytes},
+                                 .src = {from.view, bytes, bytes},
+                                 .width = bytes,
+                                 .height = 1,
+                                 .depth = 1,
+                                 .foreign_dst = to.kind <= STANDIN_REGISTERED,
+                                 .foreign_src = from.kind <= STANDIN_REGISTERED}};
+    return add(out, g, work, NODE_COPY, after, count);
+}
+
+CUDART(cudaGraphAddMemcpyNode1D,
+       (cudaGraphNode_t * pGraphNode, cudaGraph_t graph, const cudaGraphNode_t *pDependencies,
+        size_t numDependencies, void *dst, const void *src, size_t count, enum cudaMemcpyKind kind),
+       (pGraphNode, graph, pDependencies, numDependencies, dst, src, count, kind)) {
+    return ATTEMPT(
+        add_copy_1d(pGraphNode, graph, pDependencies, numDependencies, dst, src, count, (int)kind));
+}
+
+static int add_set(cudaGraphNode_t *out, cudaGraph_t graph, const cudaGraphNode_t *after,
+                   size_t count, const struct cudaMemsetParams *p) {
+    struct graph *g;
+    struct span to;
+    if (!p || (p->elementSize != 1 && p->elementSize != 2 && p->elementSize != 4) || !p->height)
+        return SD_INVALID_VALUE;
+    int status = begin_node(out, graph, after, count, &g);
+    if (status)
+        return status;
+    uint64_t width = p->width * p->elementSize;
+    uint64_t bytes = (p->height - 1) * p->pitch + width;
+    if (!p->dst || !bytes || !sd_memory_span(p->dst, bytes, &to) || to.kind == STANDIN_PAGEABLE)
+        return sd_end_with(SD_INVALID_VALUE);
+    struct work work = {.kind = WORK_SET,
+                        .duration_ns = sd_copy_ns(LINK_DEVICE, bytes),
+                        .set = {.dst = {to.view, p->pitch, 0},
+                                .width = width,
+                                .height = p->height,
+                                .depth = 1,
+                                .value = p->value,
+                                .element = p->elementSize}};
+    return add(out, g, work, NODE_SET, after, count);
+}
+
+CUDART(cudaGraphAddMemsetNode,
+       (cudaGraphNode_t * pGraphNode, cudaGraph_t graph, const cudaGraphNode_t *pDependencies,
+        size_t numDependencies, const struct cudaMemsetParams *pMemsetParams),
+       (pGraphNode, graph, pDependencies, numDependencies, pMemsetParams)) {
+    return ATTEMPT(add_set(pGraphNode, graph, pDependencies, numDependencies, pMemsetParams));
+}
+
+static int add_host(cudaGraphNode_t *out, cudaGraph_t graph, const cudaGraphNode_t *after,
+                    size_t count, const struct cudaHostNodeParams *p) {
+    struct graph *g;
+    if (!p || !p->fn)
+        return SD_INVALID_VALUE;
+    int status = begin_node(out, graph, after, count, &g);
+    if (status)
+        return status;
+    return add(out, g, (struct work){.kind = WORK_HOST, .host = {p->fn, p->userData}}, NODE_HOST,
+               after, count);
+}
+
+CUDART(cudaGraphAddHostNode,
+       (cudaGraphNode_t * pGraphNode, cudaGraph_t graph, const cudaGraphNode_t *pDependencies,
+        size_t numDependencies, const struct cudaHostNodeParams *pNodeParams),
+       (pGraphNode, graph, pDependencies, numDependencies, pNodeParams)) {
+    return ATTEMPT(add_host(pGraphNode, graph, pDependencies, numDependencies, pNodeParams));
+}
