@@ -130,6 +130,8 @@ static void fill_header(struct ls_spool_header *header, const struct ls_session 
     header->image = stat_field(28);
     struct stat space;
     header->pid_space = stat("/proc/self/ns/pid", &space) == 0 ? space.st_ino : 0;
+    header->run_pid = (uint32_t)session->run_pid;
+    header->run_start = session->run_start;
     read_boot_id(header->boot_id);
     header->cap = session->env.spool_max;
     atomic_store(&header->end, LS_SPOOL_HEADER_SIZE);

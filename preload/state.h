@@ -37,9 +37,11 @@ struct ls_session {
     pid_t pid;         /* whose session it is */
     struct ls_env env;
     struct ls_spool_header *header; /* mapped for the life of the process */
-    char trace[LS_PATH_MAX];        /* absolute path of the trace */
-    char spool[LS_PATH_MAX];        /* absolute path of the spool */
-    _Atomic uint32_t threads;       /* numbers given out */
+    pid_t run_pid;                  /* the run that the process belongs to, see trace_name.h */
+    uint64_t run_start;
+    char trace[LS_PATH_MAX];  /* absolute path of the trace */
+    char spool[LS_PATH_MAX];  /* absolute path of the spool */
+    _Atomic uint32_t threads; /* numbers given out */
 };
 extern struct ls_session ls_session;
 

@@ -102,31 +102,73 @@ static bool has_setting(pid_t pid, const char *out) {
     return false;
 }
 
-/* When the run began: the start of our oldest ancestor (or ourselves) with the same setting. Ns of
- * CLOCK_REALTIME, 0 if it cannot be told. */
-static uint64_t run_start(const char *out) {
+/* The run that we belong to: our oldest ancestor, or ourselves, with the same setting. */
+static void find_run(struct ls_session *session) {
     pid_t pid = getpid(), next;
-    unsigned long long start, oldest;
-    if (!read_stat(pid, &next, &oldest))
-        return 0;
-    while (next > 0 && has_setting(next, out) && read_stat(pid = next, &next, &start))
-        oldest = start;
-    struct timespec real, boot;
-    clock_gettime(CLOCK_REALTIME, &real);
-    clock_gettime(CLOCK_BOOTTIME, &boot);
-    uint64_t origin = ((uint64_t)real.tv_sec - (uint64_t)boot.tv_sec) * 1000000000u +
-                      (uint64_t)real.tv_nsec - (uint64_t)boot.tv_nsec;
-    return origin + oldest * (1000000000u / (unsigned long)sysconf(_SC_CLK_TCK));
+    unsigned long long start;
+    if (!read_stat(pid, &next, &start))
+        return;
+    session->run_pid = pid;
+    session->run_start = start;
+    while (next > 0 && has_setting(next, session->env.out) &&
+           read_stat(pid = next, &next, &start)) {
+        session->run_pid = pid;
+        session->run_start = start;
+    }
 }
 
-/* Was the file that is in the way made by this run (a recorded parent or sibling)? */
-static bool made_in_this_run(const char *path, const char *out) {
+/* While its spool is there, a trace says itself which run it belongs to. */
+static bool spool_is_of_run(const char *path, const struct ls_session *session) {
+    char spool[LS_PATH_MAX + 8];
+    static union {
+        struct ls_spool_header header;
+        char text[4096];
+    } page; /* under the start lock */
+    snprintf(spool, sizeof spool, "%s.spool", path);
+    for (int hop = 0; hop < 2; hop++) {
+        int fd = open(spool, O_RDONLY | O_CLOEXEC);
+        ssize_t n = fd < 0 ? 0 : read(fd, &page, sizeof page - 1);
+        if (fd >= 0)
+            close(fd);
+        if (n >= (ssize_t)sizeof page.header &&
+            memcmp(page.header.magic, LS_SPOOL_MAGIC, sizeof page.header.magic) == 0)
+            return page.header.run_pid == (uint32_t)session->run_pid &&
+                   page.header.run_start == session->run_start;
+        size_t prefix = strlen(LS_SPOOL_POINTER);
+        if (n <= (ssize_t)prefix || memcmp(page.text, LS_SPOOL_POINTER, prefix) != 0)
+            return false;
+        page.text[n] = 0;
+        snprintf(spool, sizeof spool, "%.*s", (int)strcspn(page.text + prefix, "\n"),
+                 page.text + prefix);
+    }
+    return false;
+}
+
+static uint64_t timestamp_ns(struct statx_timestamp t) {
+    return (uint64_t)t.tv_sec * 1000000000u + t.tv_nsec;
+}
+
+/*
+ * Afterwards its times must do. A start is known to 10 ms (rounded down), a file's birth to a
+ * tick. A file born close to the start is ours if it was written to later: what lay there before
+ * is not written to by anybody.
+ */
+static bool born_in_run(const char *path, const struct ls_session *session) {
+    const uint64_t tick = 10000000;
     struct statx st;
-    if (statx(AT_FDCWD, path, 0, STATX_BTIME, &st) != 0 || !(st.stx_mask & STATX_BTIME))
+    struct timespec real, boot;
+    if (statx(AT_FDCWD, path, 0, STATX_BTIME | STATX_MTIME, &st) != 0 ||
+        !(st.stx_mask & STATX_BTIME) || session->run_pid == 0)
         return false;
-    uint64_t born = (uint64_t)st.stx_btime.tv_sec * 1000000000u + st.stx_btime.tv_nsec;
-    uint64_t began = run_start(out);
-    return began != 0 && born >= began;
+    clock_gettime(CLOCK_REALTIME, &real);
+    clock_gettime(CLOCK_BOOTTIME, &boot);
+    uint64_t began = ((uint64_t)real.tv_sec - (uint64_t)boot.tv_sec) * 1000000000u +
+                     (uint64_t)real.tv_nsec - (uint64_t)boot.tv_nsec +
+                     session->run_start * (1000000000u / (unsigned long)sysconf(_SC_CLK_TCK));
+    uint64_t born = timestamp_ns(st.stx_btime);
+    if (born >= began + tick)
+        return true;
+    return born + tick >= began && timestamp_ns(st.stx_mtime) >= began + 2 * tick;
 }
 
 /* Relative names are taken from where the program is now. */
@@ -170,9 +212,11 @@ bool ls_trace_name_claim(struct ls_session *session) {
         return false;
     if (!out)
         return create_numbered(session->trace, name, true);
+    find_run(session);
     if (create(name)) {
         memcpy(session->trace, name, sizeof name);
         return true;
     }
-    return errno == EEXIST && made_in_this_run(name, out) && create_child(session->trace, name);
+    return errno == EEXIST && (spool_is_of_run(name, session) || born_in_run(name, session)) &&
+           create_child(session->trace, name);
 }

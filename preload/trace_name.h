@@ -3,7 +3,8 @@
  *
  *   LAYOUTSPY_OUT       a path or pattern (common/pattern.h). Where it exists: made in this very
  *                       run (by a parent or sibling that is recorded too), then NAME.PID.db is
- *                       taken; else refused, and nothing is recorded.
+ *                       taken; else refused, and nothing is recorded. A run is named by its first
+ *                       process: the oldest of our ancestors that has the same setting.
  *   none                layoutspy.%p.db in the working directory, .2, .3 ... where that exists
  *   a forked child      NAME.PID.db beside its parent's trace
  * A name is claimed by creating the empty file (O_EXCL), so two processes never share one.

@@ -67,10 +67,13 @@ struct ls_spool_header {
     uint32_t header_size; /* LS_SPOOL_HEADER_SIZE: where the first chunk lies */
     uint64_t table_hash;  /* ls_table_hash() of the writer: another table, other numbers */
     uint32_t pid;
-    uint32_t flags;         /* enum ls_spool_flag */
-    uint64_t pid_start;     /* /proc/PID/stat field 22, tells a reused pid apart */
-    uint64_t image;         /* field 28 (stack address): another one after an exec, 0 unknown */
-    uint64_t pid_space;     /* inode of /proc/self/ns/pid: where `pid` means anything; 0 unknown */
+    uint32_t flags;     /* enum ls_spool_flag */
+    uint64_t pid_start; /* /proc/PID/stat field 22, tells a reused pid apart */
+    uint64_t image;     /* field 28 (stack address): another one after an exec, 0 unknown */
+    uint64_t pid_space; /* inode of /proc/self/ns/pid: where `pid` means anything; 0 unknown */
+    uint64_t run_start; /* the run it belongs to: its first process's field 22 and pid, */
+    uint32_t run_pid;   /* see preload/trace_name.h; 0 where LAYOUTSPY_OUT was not set */
+    uint32_t pad0;
     char boot_id[40];       /* ticks of another boot cannot be mapped by taking a new pair */
     uint64_t cap;           /* bytes the file may grow to */
     _Atomic uint64_t end;   /* bytes handed out so far, header included */
