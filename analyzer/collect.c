@@ -16,6 +16,7 @@
 
 #include "complain.h"
 #include "ingest.h"
+#include "term.h"
 #include "trace.h"
 #include "watch.h"
 
@@ -150,6 +151,7 @@ static bool lock_within(struct ls_spool *spool, int wait_ms) {
         if (wait_ms <= 0 || ls_spool_removed(spool))
             return false;
         sleep_ms(LOCK_POLL_MS);
+        ls_progress_tick();
     }
     return true;
 }

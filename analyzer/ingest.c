@@ -10,8 +10,10 @@
 #include "ingest_internal.h"
 #include "layoutspy/table.h"
 #include "roles.h"
+#include "term.h"
 
 #define RECORDS_PER_COMMIT 200000
+#define RECORDS_PER_TICK 4096 /* of the progress line, where one was started */
 
 static void load_progress(sqlite3_stmt *stmt, void *context) {
     struct ls_ingest *ingest = context;
@@ -121,6 +123,8 @@ int64_t ls_ingest_drain(struct ls_ingest *ingest, bool all, char *why, size_t si
         ls_ingest_record(ingest, record, thread);
         if (++count % RECORDS_PER_COMMIT == 0)
             good = commit(ingest, merge);
+        if (count % RECORDS_PER_TICK == 0)
+            ls_progress_tick();
         if (ls_db_error(&ingest->db) || ingest->out_of_memory)
             good = false;
     }

@@ -14,6 +14,7 @@
 #include "collect.h"
 #include "complain.h"
 #include "layoutspy/format.h"
+#include "term.h"
 #include "trace_db.h"
 
 #define WAIT_MS 5000 /* for a collector that is about to end */
@@ -25,7 +26,10 @@ static void take_spool(const char *path, bool *said) {
     *said = false;
     if (!ls_spool_find(path, spool, sizeof spool))
         return;
-    switch (ls_collect_once(spool, path, WAIT_MS, why, sizeof why)) {
+    ls_progress_start("taking in the recording");
+    enum ls_collected result = ls_collect_once(spool, path, WAIT_MS, why, sizeof why);
+    ls_progress_stop();
+    switch (result) {
     case LS_COLLECTED_FAILED:
         ls_complain(path, "%s is not in the trace yet: %s", spool, why);
         *said = true;
