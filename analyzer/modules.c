@@ -7,21 +7,72 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Room for one more in an array of `size`-byte elements. False: out of memory. */
+static bool make_room(void *array, size_t count, size_t *room, size_t size) {
+    void **at = array;
+    if (count < *room)
+        return true;
+    size_t more = *room ? 2 * *room : 16;
+    void *moved = realloc(*at, more * size);
+    if (!moved)
+        return false;
+    *at = moved;
+    *room = more;
+    return true;
+}
+
 static struct ls_module *append(struct ls_modules *modules) {
-    if (modules->count == modules->room) {
-        size_t room = modules->room ? 2 * modules->room : 64;
-        struct ls_module **more = realloc(modules->module, room * sizeof *more);
-        if (!more)
-            return NULL;
-        modules->module = more;
-        modules->room = room;
-    }
+    if (!make_room(&modules->module, modules->count, &modules->room, sizeof *modules->module))
+        return NULL;
     struct ls_module *module = calloc(1, sizeof *module);
     if (!module)
         return NULL;
     modules->module[modules->count++] = module;
     module->id = (int64_t)modules->count;
     return module;
+}
+
+static struct ls_module_place *place_of(struct ls_modules *modules,
+                                        const struct ls_module *module) {
+    for (size_t i = 0; i < modules->places; i++)
+        if (modules->place[i].start == module->start && modules->place[i].end == module->end)
+            return &modules->place[i];
+    if (!make_room(&modules->place, modules->places, &modules->place_room, sizeof *modules->place))
+        return NULL;
+    struct ls_module_place *place = &modules->place[modules->places++];
+    *place = (struct ls_module_place){.start = module->start, .end = module->end};
+    return place;
+}
+
+/* The last one told in `generation` or before: its index + 1, 0 for none. */
+static size_t told_by(const struct ls_module_place *place, uint32_t generation) {
+    size_t low = 0, high = place->count;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (place->told[middle].since <= generation)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+/* `module` lies in its place from `since` on. */
+static void tell(struct ls_modules *modules, struct ls_module *module, uint32_t since) {
+    struct ls_module_place *place = place_of(modules, module);
+    if (!place || !make_room(&place->told, place->count, &place->room, sizeof *place->told))
+        return;
+    size_t at = told_by(place, since);
+    memmove(place->told + at + 1, place->told + at, (place->count - at) * sizeof *place->told);
+    place->told[at] = (struct ls_module_told){since, module};
+    place->count++;
+}
+
+static bool is_same(const struct ls_module *module, const struct ls_rec_module *record) {
+    return module->start == record->start && module->end == record->end &&
+           module->bias == record->bias && module->build_id_size == record->build_id_size &&
+           memcmp(module->build_id, record->build_id, record->build_id_size) == 0 &&
+           strcmp(module->path, record->path) == 0;
 }
 
 static void build_id_text(const struct ls_module *module, char text[65]) {
@@ -33,6 +84,12 @@ static void build_id_text(const struct ls_module *module, char text[65]) {
 void ls_modules_add(struct ls_modules *modules, struct ls_trace_db *db,
                     const struct ls_rec_module *record) {
     char id[65];
+    for (size_t i = 0; i < modules->count; i++) {
+        if (is_same(modules->module[i], record)) {
+            tell(modules, modules->module[i], record->modules);
+            return;
+        }
+    }
     struct ls_module *module = append(modules);
     if (!module)
         return;
@@ -43,6 +100,7 @@ void ls_modules_add(struct ls_modules *modules, struct ls_trace_db *db,
     module->start = record->start;
     module->end = record->end;
     module->since = record->modules;
+    tell(modules, module, module->since);
     build_id_text(module, id);
     ls_db_put(db, LS_PUT_MODULE, "issuuui", module->id, record->path, id[0] ? id : NULL,
               module->bias, module->start, module->end, (int64_t)module->since);
@@ -80,6 +138,7 @@ static void load_row(sqlite3_stmt *stmt, void *context) {
     module->start = (uint64_t)sqlite3_column_int64(stmt, 3);
     module->end = (uint64_t)sqlite3_column_int64(stmt, 4);
     module->since = (uint32_t)sqlite3_column_int64(stmt, 5);
+    tell(context, module, module->since);
 }
 
 static void load_program(sqlite3_stmt *stmt, void *context) {
@@ -96,14 +155,16 @@ void ls_modules_load(struct ls_modules *modules, struct ls_trace_db *db) {
 
 struct ls_module *ls_modules_find(const struct ls_modules *modules, uint32_t generation,
                                   uint64_t address) {
-    struct ls_module *found = NULL;
-    for (size_t i = 0; i < modules->count; i++) {
-        struct ls_module *module = modules->module[i];
-        if (module->start <= address && address < module->end && module->since <= generation &&
-            (!found || module->since >= found->since))
-            found = module;
+    const struct ls_module_told *found = NULL;
+    for (size_t i = 0; i < modules->places; i++) {
+        const struct ls_module_place *place = &modules->place[i];
+        if (address < place->start || address >= place->end)
+            continue;
+        size_t told = told_by(place, generation);
+        if (told > 0 && (!found || place->told[told - 1].since >= found->since))
+            found = &place->told[told - 1];
     }
-    return found;
+    return found ? found->module : NULL;
 }
 
 struct ls_module *ls_modules_at(const struct ls_modules *modules, int64_t id) {
@@ -115,6 +176,9 @@ void ls_modules_destroy(struct ls_modules *modules) {
         free(modules->module[i]->path);
         free(modules->module[i]);
     }
+    for (size_t i = 0; i < modules->places; i++)
+        free(modules->place[i].told);
+    free(modules->place);
     free(modules->module);
     free(modules->program);
     memset(modules, 0, sizeof *modules);

@@ -2,7 +2,9 @@
  * modules.h - which file was mapped at an address, at which moment of the recording.
  *
  * The recording numbers its moments: each unload begins a new module generation, and the modules
- * that stacks lie in are told anew in it.
+ * that stacks lie in are told anew in it. A program that loads and unloads plugins all day has
+ * many thousand generations of a few modules: a module has one row, however often it was told, and
+ * a place knows by generation which module lay there.
  * One thread; not async-signal-safe.
  */
 #ifndef LAYOUTSPY_MODULES_H
@@ -20,12 +22,24 @@ struct ls_module {
     uint8_t build_id[32];
     uint32_t build_id_size;
     uint64_t bias, start, end;
-    uint32_t since; /* generation */
+    uint32_t since; /* generation in which it was told first */
+};
+
+/* A range of addresses, and which module it was from which generation on. */
+struct ls_module_place {
+    uint64_t start, end;
+    struct ls_module_told {
+        uint32_t since;
+        struct ls_module *module;
+    } * told; /* by generation */
+    size_t count, room;
 };
 
 struct ls_modules {
     struct ls_module **module; /* in order of id */
     size_t count, room;
+    struct ls_module_place *place;
+    size_t places, place_room;
     char *program; /* path of the main program, once it is known */
 };
 

@@ -139,6 +139,8 @@ static bool open_database(struct ls_trace *trace, char *why, size_t size) {
     if (access(trace->path, W_OK) == 0)
         rc = sqlite3_open_v2(trace->path, &trace->db, SQLITE_OPEN_READWRITE, NULL);
     int tables;
+    if (trace->db) /* before the first read: others may be taking a spool in */
+        sqlite3_busy_timeout(trace->db, WAIT_MS);
     if (rc == SQLITE_OK)
         rc = number(trace->db, "SELECT COUNT(*) FROM sqlite_master", &tables);
     if (rc == SQLITE_READONLY || (rc & 255) == SQLITE_CANTOPEN) {
@@ -150,7 +152,7 @@ static bool open_database(struct ls_trace *trace, char *why, size_t size) {
         snprintf(why, size, "cannot be read: %s", sqlite3_errmsg(trace->db));
         return false;
     }
-    sqlite3_busy_timeout(trace->db, WAIT_MS);
+    sqlite3_busy_timeout(trace->db, WAIT_MS); /* it may be another connection by now */
     if (!check_trace(trace->db, why, size))
         return false;
     trace->writable = prepare_findings(trace->db);

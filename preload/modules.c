@@ -34,22 +34,6 @@ uint32_t ls_modules_generation(void) {
     return atomic_load_explicit(&generation, memory_order_acquire);
 }
 
-/* Interposed: after it, another library may lie where one was. */
-LS_EXPORT int dlclose(void *handle) {
-    static int (*_Atomic real)(void *);
-    int (*function)(void *) = atomic_load_explicit(&real, memory_order_relaxed);
-    if (!function) {
-        function = (int (*)(void *))dlsym(RTLD_NEXT, "dlclose");
-        if (!function)
-            return -1;
-        atomic_store_explicit(&real, function, memory_order_relaxed);
-    }
-    int result = function(handle);
-    atomic_fetch_add(&generation, 1);
-    __atomic_add_fetch(&ls_unw_generation, 1, __ATOMIC_RELEASE);
-    return result;
-}
-
 /* The module that holds some code. */
 struct found {
     const struct link_map *map;
@@ -80,6 +64,38 @@ static bool find_module(void *code, struct found *found) {
     return true;
 }
 #endif
+
+/* Where the library behind a dlopen handle lies, NULL if that cannot be told. */
+static const void *library_of(void *handle) {
+    struct link_map *map = NULL;
+    return handle && dlinfo(handle, RTLD_DI_LINKMAP, &map) == 0 && map ? (const void *)map->l_ld
+                                                                       : NULL;
+}
+
+static bool is_mapped(const void *address) {
+    struct found found;
+    return find_module((void *)(uintptr_t)address, &found);
+}
+
+/* Interposed: after it, another library may lie where one was. Most calls only lower a count; what
+ * a library brought along goes with it at the earliest. */
+LS_EXPORT int dlclose(void *handle) {
+    static int (*_Atomic real)(void *);
+    int (*function)(void *) = atomic_load_explicit(&real, memory_order_relaxed);
+    if (!function) {
+        function = (int (*)(void *))dlsym(RTLD_NEXT, "dlclose");
+        if (!function)
+            return -1;
+        atomic_store_explicit(&real, function, memory_order_relaxed);
+    }
+    const void *library = library_of(handle);
+    int result = function(handle);
+    if (!library || !is_mapped(library)) {
+        atomic_fetch_add(&generation, 1);
+        __atomic_add_fetch(&ls_unw_generation, 1, __ATOMIC_RELEASE);
+    }
+    return result;
+}
 
 struct build_id {
     const uint8_t *bytes;

@@ -5,6 +5,7 @@ import re
 import shutil
 import sqlite3
 import subprocess
+import tempfile
 
 import pytest
 
@@ -93,17 +94,19 @@ def test_not_a_readable_trace(harness, recorded, verb, make, word):
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root to become somebody else")
 @pytest.mark.parametrize("verb", READERS)
-def test_unreadable_for_this_user(harness, recorded, verb):
-    os.chmod(harness.folder, 0o755)
-    path = harness.folder / "secret.db"
-    shutil.copy(recorded, path)
-    path.chmod(0o600)
-    drop = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
-    if subprocess.run(drop + [str(COMMAND), "--version"], capture_output=True).returncode != 0 or \
-            subprocess.run(drop + ["ls", str(harness.folder)], capture_output=True).returncode != 0:
-        pytest.skip("an ordinary user cannot run it here")
-    done = subprocess.run(drop + [str(COMMAND), verb, str(path)] + READERS[verb], capture_output=True, text=True)
-    assert done.returncode == 3 and len(done.stderr.splitlines()) == 1 and "ermission" in done.stderr
+def test_unreadable_for_this_user(recorded, verb):
+    """In a folder that an ordinary user can reach, unlike pytest's own."""
+    with tempfile.TemporaryDirectory() as folder:
+        os.chmod(folder, 0o755)
+        path = os.path.join(folder, "secret.db")
+        shutil.copy(recorded, path)
+        os.chmod(path, 0o600)
+        drop = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", str(COMMAND)]
+        if subprocess.run(drop + ["--version"], capture_output=True).returncode != 0:
+            pytest.skip("an ordinary user cannot run it here")
+        done = subprocess.run(drop + [verb, path] + READERS[verb], capture_output=True, text=True)
+        assert (done.returncode, done.stdout, len(done.stderr.splitlines())) == (3, "", 1), done
+        assert "ermission" in done.stderr
 
 
 @pytest.mark.parametrize("verb", READERS)

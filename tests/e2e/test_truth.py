@@ -7,7 +7,7 @@ import sqlite3
 import pytest
 
 from table import ROOT, TABLE
-from truth import compare, compare_all, parse_log
+from truth import compare, compare_all, parse_log, replay
 
 PID, TID, OTHER = 100, 100, 101
 NUMBER = {name: n for n, name in enumerate(TABLE, 1)}
@@ -170,9 +170,16 @@ def test_free_that_returns_after_the_address_is_reused(tmp_path):
     calls = [("cudaMalloc", 0, TID, [4096, 1000], "device=0"), ("cudaMalloc", 0, OTHER, [4096, 2000], "device=0"),
              ("cudaFree", 0, TID, [4096], "device=0")]
     write_log(tmp_path / "log", calls)
-    from truth import replay
     lives = replay(parse_log(tmp_path / "log")[0].calls)
     assert [(life.size, life.free_api) for life in lives] == [(1000, "cudaFree"), (2000, None)]
+
+
+def test_free_that_a_kill_cut_off(tmp_path):
+    """The address was handed out again, so the older lifetime is over, though nobody saw its free."""
+    calls = [("cudaMalloc", 0, TID, [4096, 1000], "device=0"), ("cudaMalloc", 0, OTHER, [4096, 2000], "device=0")]
+    write_log(tmp_path / "log", calls)
+    lives = replay(parse_log(tmp_path / "log")[0].calls)
+    assert [(life.size, life.how) for life in lives] == [(1000, 2), (2000, None)]
 
 
 def test_questions_while_capturing(pair):

@@ -334,7 +334,7 @@ class Life:
 
 
 def replay(calls):
-    """The lifetimes that a process's calls make, in order; `free_api` None: live.
+    """The lifetimes that a process's calls make, in order; `how` None: live, else end_reason.
 
     Lines are written as calls return, so another thread's allocation at the same address may come
     before the free that made room for it: a free ends the oldest lifetime of its address.
@@ -364,6 +364,10 @@ def replay(calls):
             for olds in live.values():
                 for life in [life for life in olds if life.how is not None]:
                     olds.remove(life)
+    # A kill can cut off the line of a free whose memory another thread has got already.
+    for olds in live.values():
+        for life in list(olds)[:-1]:
+            life.how = 2
     return lives
 
 
