@@ -5,7 +5,7 @@
 
 #include <stdbool.h>
 
-#include "roles.h"
+#include "common/roles.h"
 
 enum copy_kind { KIND_H2H, KIND_H2D, KIND_D2H, KIND_D2D, KIND_DEFAULT }; /* cudaMemcpyKind */
 

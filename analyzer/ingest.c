@@ -9,7 +9,7 @@
 
 #include "ingest_internal.h"
 #include "layoutspy/table.h"
-#include "roles.h"
+#include "common/roles.h"
 #include "term.h"
 
 #define RECORDS_PER_COMMIT 200000

@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "ingest_internal.h"
-#include "roles.h"
+#include "common/roles.h"
 
 static enum ls_memory memory_of(enum ls_class cls) {
     switch (cls) {

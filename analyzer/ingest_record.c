@@ -8,7 +8,7 @@
 #include "classify.h"
 #include "ingest_internal.h"
 #include "record_check.h"
-#include "roles.h"
+#include "common/roles.h"
 
 #define DEMANGLE_MS 500
 

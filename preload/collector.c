@@ -9,10 +9,9 @@
  */
 #include "collector.h"
 
-#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <pthread.h>
+#include <limits.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
@@ -23,6 +22,8 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+#include "modules.h"
 
 #define STACK_SIZE (64u << 10) /* of each clone */
 
@@ -65,24 +66,22 @@ static int outer(void *data) {
     return 0;
 }
 
-/* Where the command lies: as told, or beside us in a build tree or an installation. */
+/* Where the command lies: as told, or beside us in a build tree or an installation. (By dladdr we
+ * would wait for the loader's lock, whose holder may be a constructor that waits for ours.) */
 static bool find_command(char *out, size_t size, const char *told) {
     static const char *const beside[] = {"/../analyzer/layoutspy", "/../bin/layoutspy",
                                          "/../../bin/layoutspy"};
+    char real[PATH_MAX];
+    struct ls_module own;
     if (told)
         return snprintf(out, size, "%s", told) < (int)size && access(out, X_OK) == 0;
-    Dl_info info;
-    char *real = dladdr((void *)find_command, &info) ? realpath(info.dli_fname, NULL) : NULL;
-    char *slash = real ? strrchr(real, '/') : NULL;
-    bool found = false;
-    if (slash) {
-        *slash = 0;
-        for (unsigned i = 0; i < sizeof beside / sizeof *beside && !found; i++)
-            found =
-                snprintf(out, size, "%s%s", real, beside[i]) < (int)size && access(out, X_OK) == 0;
-    }
-    free(real);
-    return found;
+    if (!ls_module_find((void *)find_command, &own) || !realpath(own.map->l_name, real))
+        return false;
+    *strrchr(real, '/') = 0;
+    for (unsigned i = 0; i < sizeof beside / sizeof *beside; i++)
+        if (snprintf(out, size, "%s%s", real, beside[i]) < (int)size && access(out, X_OK) == 0)
+            return true;
+    return false;
 }
 
 /* Ours without what would change the collector itself: it must not be recorded, nor find other
@@ -116,9 +115,8 @@ static const char *reason_not_to(const struct ls_session *session) {
 
 static void launch_collector(struct ls_session *session, struct launch *launch, char *stacks) {
     sigset_t all, before;
-    int status, cancel;
+    int status;
     sigfillset(&all);
-    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
     sigprocmask(SIG_SETMASK, &all, &before); /* no handler may run on a clone's stack */
     pid_t pid = clone(outer, stacks + STACK_SIZE, CLONE_VM | CLONE_VFORK, launch);
     if (pid < 0)
@@ -126,7 +124,6 @@ static void launch_collector(struct ls_session *session, struct launch *launch, 
     while (pid > 0 && waitpid(pid, &status, __WCLONE) < 0 && errno == EINTR) {
     }
     sigprocmask(SIG_SETMASK, &before, NULL);
-    pthread_setcancelstate(cancel, NULL);
     uint32_t none = 0; /* the collector may have put its pid there itself */
     if (launch->error == 0)
         atomic_compare_exchange_strong(&session->header->collector_pid, &none,
@@ -136,12 +133,10 @@ static void launch_collector(struct ls_session *session, struct launch *launch, 
 void ls_collector_start(struct ls_session *session) {
     char path[LS_PATH_MAX], pid[16];
     const char *reason = reason_not_to(session);
+    if (!reason && !find_command(path, sizeof path, session->env.collector))
+        reason = "the layoutspy command was not found beside the library";
     if (reason) {
-        ls_collector_result.detail = reason;
-        return;
-    }
-    if (!find_command(path, sizeof path, session->env.collector)) {
-        ls_collector_result.detail = "the layoutspy command was not found beside the library";
+        ls_collector_result = (struct ls_collector_result){"off", reason};
         return;
     }
     snprintf(pid, sizeof pid, "%d", (int)session->pid);

@@ -39,7 +39,9 @@ static uint64_t parse_size(const char *text, uint64_t fallback) {
     default:
         break;
     }
-    if (value == 0 || value > UINT64_MAX >> shift)
+    if (shift)
+        end++;
+    if (*end || value == 0 || value > UINT64_MAX >> shift)
         return fallback;
     return value << shift;
 }

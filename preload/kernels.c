@@ -19,17 +19,20 @@
 #define TABLE_FULL (TABLE_SIZE / 4 * 3)
 
 struct entry {
-    _Atomic uintptr_t key; /* stub or handle; 0: free. Entries are never freed, only renamed */
+    _Atomic uintptr_t
+        key; /* stub, handle or registering module; 0: free. Never freed, only renamed */
     const char *_Atomic name;
     _Atomic uint32_t id; /* 0: not launched yet */
-    uint32_t alias;      /* 1 + index of the stub's entry, for a handle; else 0 */
-    void *module;        /* who registered it */
+    _Atomic uint32_t
+        alias;        /* a handle's: 1 + index of the stub's entry; a module's: of its first */
+    uint32_t next;    /* a stub's: 1 + index of the next one of its module; 0: the last */
+    uintptr_t module; /* who registered it */
 };
 
-static struct ls_lock lock; /* writers; taken alone */
 static struct entry *_Atomic table;
 static uint32_t used;
 static _Atomic uint32_t next_id = 1;
+static _Atomic bool overfull; /* some registration found no room: launches without a name */
 
 static uint32_t home(uintptr_t key) {
     return (uint32_t)((key * 0x9e3779b97f4a7c15u) >> 40) & (TABLE_SIZE - 1);
@@ -72,27 +75,36 @@ static struct entry *find_or_make(uintptr_t key) {
 }
 
 void ls_kernel_register(void *module, const void *stub, const char *name) {
-    ls_lock(&lock);
+    ls_lock(LS_LOCK_KERNELS);
     struct entry *entry = find_or_make((uintptr_t)stub);
+    struct entry *list = find_or_make((uintptr_t)module);
     if (entry) {
         atomic_store(&entry->id, 0); /* another library at a reused address */
-        entry->alias = 0;
-        entry->module = module;
+        atomic_store(&entry->alias, 0);
         atomic_store(&entry->name, name);
+        if (list && entry->module == 0) {
+            entry->module = (uintptr_t)module;
+            entry->next = atomic_load(&list->alias);
+            atomic_store(&list->alias, 1 + (uint32_t)(entry - atomic_load(&table)));
+        }
+    } else if (stub) {
+        atomic_store(&overfull, true);
     }
-    ls_unlock(&lock);
+    ls_unlock(LS_LOCK_KERNELS);
 }
 
+/* The names lie in the library, which is about to go. */
 void ls_kernel_unregister(void *module) {
-    ls_lock(&lock);
+    ls_lock(LS_LOCK_KERNELS);
     struct entry *entries = atomic_load(&table);
-    for (uint32_t i = 0; entries && i < TABLE_SIZE; i++) {
-        if (atomic_load(&entries[i].key) && entries[i].module == module) {
-            atomic_store(&entries[i].name, NULL);
-            entries[i].module = NULL;
+    struct entry *list = find((uintptr_t)module);
+    for (uint32_t i = list ? atomic_exchange(&list->alias, 0) : 0; i; i = entries[i - 1].next) {
+        if (entries[i - 1].module == (uintptr_t)module) { /* or registered by another one since */
+            atomic_store(&entries[i - 1].name, NULL);
+            entries[i - 1].module = 0;
         }
     }
-    ls_unlock(&lock);
+    ls_unlock(LS_LOCK_KERNELS);
 }
 
 void ls_kernel_alias(const void *handle, const void *stub) {
@@ -100,14 +112,16 @@ void ls_kernel_alias(const void *handle, const void *stub) {
         return;
     struct entry *entry = find((uintptr_t)handle);
     struct entry *target = find((uintptr_t)stub);
-    struct entry *entries = atomic_load(&table);
-    if (!target || (entry && entry->alias == 1 + (uint32_t)(target - entries)))
+    if (!target)
         return;
-    ls_lock(&lock);
+    uint32_t index = 1 + (uint32_t)(target - atomic_load(&table));
+    if (entry && atomic_load(&entry->alias) == index)
+        return;
+    ls_lock(LS_LOCK_KERNELS);
     entry = find_or_make((uintptr_t)handle);
     if (entry)
-        entry->alias = 1 + (uint32_t)(target - entries);
-    ls_unlock(&lock);
+        atomic_store(&entry->alias, index);
+    ls_unlock(LS_LOCK_KERNELS);
 }
 
 static uint32_t define(struct ls_thread *self, struct entry *entry, const char *name) {
@@ -133,10 +147,14 @@ static uint32_t define(struct ls_thread *self, struct entry *entry, const char *
 
 uint32_t ls_kernel(const void *stub_or_handle) {
     struct entry *entry = find((uintptr_t)stub_or_handle);
-    if (entry && entry->alias)
-        entry = atomic_load(&table) + entry->alias - 1;
-    if (!entry)
+    uint32_t alias = entry ? atomic_load_explicit(&entry->alias, memory_order_acquire) : 0;
+    if (alias)
+        entry = atomic_load(&table) + alias - 1;
+    if (!entry) {
+        if (atomic_load_explicit(&overfull, memory_order_relaxed) && ls_self)
+            ls_spool_lost(ls_self, LS_LOST_KERNELS, 1);
         return 0;
+    }
     uint32_t id = atomic_load_explicit(&entry->id, memory_order_acquire);
     const char *name = atomic_load_explicit(&entry->name, memory_order_acquire);
     if (id || !name)
@@ -145,7 +163,6 @@ uint32_t ls_kernel(const void *stub_or_handle) {
 }
 
 void ls_kernels_fork_reset(void) {
-    ls_lock_reset(&lock);
     struct entry *entries = atomic_load(&table);
     for (uint32_t i = 0; entries && i < TABLE_SIZE; i++)
         if (atomic_load_explicit(&entries[i].id, memory_order_relaxed))

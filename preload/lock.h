@@ -1,10 +1,15 @@
 /*
- * lock.h - a small futex lock for the library's slow paths.
+ * lock.h - small futex locks for the library's slow paths.
  *
- * Not pthread_mutex_t: a forked child must be able to declare every lock free again without
- * knowing who held it, and nothing here may allocate or call back into the target.
- * Any thread; not async-signal-safe (a handler that interrupts the holder would wait for ever;
- * ls_enter()'s guards keep handlers out).
+ * They lie on the page that a fork wipes (state.h), so a child finds all of them free, whoever held
+ * them in the parent and whatever the child calls first. Not pthread_mutex_t: nothing here may
+ * allocate or call back into the target. Holders must not be cancelled: see ls_slow_begin().
+ *
+ * Lock order: START, then KERNELS or MODULES or POOL, then GROW. None is held while the loader's
+ * locks are taken (dlopen, dlsym, dladdr): a library's constructor, which runs under these, may
+ * make the call that waits for ours.
+ *
+ * Any thread; not async-signal-safe (ls_enter()'s guards keep handlers out).
  */
 #ifndef LS_LOCK_H
 #define LS_LOCK_H
@@ -16,31 +21,33 @@
 #include <time.h>
 #include <unistd.h>
 
-struct ls_lock {
-    _Atomic uint32_t word; /* 0 free, 1 held, 2 held and waited for */
+enum ls_lock_name {
+    LS_LOCK_START,   /* the life of the session (state.c) */
+    LS_LOCK_KERNELS, /* kernel registrations (kernels.c) */
+    LS_LOCK_MODULES, /* which modules were told (modules.c) */
+    LS_LOCK_POOL,    /* blocks of ended threads (thread.c) */
+    LS_LOCK_STACKS,  /* replacing the table of stacks (stack_native.c); taken alone */
+    LS_LOCK_RESOLVE, /* the CUDA runtimes seen (resolve.c); taken alone */
+    LS_LOCK_GROW,    /* growing the spool (spool.c); innermost */
+    LS_LOCK_COUNT
 };
+
+void ls_lock(enum ls_lock_name name);
+void ls_unlock(enum ls_lock_name name);
 
 static inline long ls_futex(_Atomic uint32_t *word, int op, uint32_t value,
                             const struct timespec *timeout) {
     return syscall(SYS_futex, (uint32_t *)word, op, value, timeout, NULL, 0);
 }
 
-static inline void ls_lock(struct ls_lock *lock) {
-    uint32_t seen = 0;
-    if (atomic_compare_exchange_strong(&lock->word, &seen, 1))
-        return;
-    while (atomic_exchange(&lock->word, 2) != 0)
-        ls_futex(&lock->word, FUTEX_WAIT_PRIVATE, 2, NULL);
-}
-
-static inline void ls_unlock(struct ls_lock *lock) {
-    if (atomic_exchange(&lock->word, 0) == 2)
-        ls_futex(&lock->word, FUTEX_WAKE_PRIVATE, 1, NULL);
-}
-
-/* In a forked child only: whoever held it does not exist here. */
-static inline void ls_lock_reset(struct ls_lock *lock) {
-    atomic_store(&lock->word, 0);
-}
+/*
+ * Around every slow path: open, read and their like are cancellation points, and a thread that is
+ * cancelled there would take its locks with it. Keeps errno, too.
+ */
+struct ls_slow {
+    int cancel, saved_errno;
+};
+struct ls_slow ls_slow_begin(void);
+void ls_slow_end(struct ls_slow slow);
 
 #endif

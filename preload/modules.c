@@ -25,7 +25,6 @@ struct module {
     uint64_t start, end;
 };
 
-static struct ls_lock modules_lock;
 static struct module told[MODULES_MAX]; /* those that have a record in `told_generation` */
 static uint32_t told_count, told_generation;
 static _Atomic uint32_t generation = 1;
@@ -34,30 +33,24 @@ uint32_t ls_modules_generation(void) {
     return atomic_load_explicit(&generation, memory_order_acquire);
 }
 
-/* The module that holds some code. */
-struct found {
-    const struct link_map *map;
-    const char *start, *end;
-};
-
 #ifdef DLFO_STRUCT_HAS_EH_DBASE
-static bool find_module(void *code, struct found *found) {
+bool ls_module_find(void *code, struct ls_module *found) {
     struct dl_find_object object;
     if (_dl_find_object(code, &object) != 0)
         return false;
-    *found = (struct found){object.dlfo_link_map, object.dlfo_map_start, object.dlfo_map_end};
+    *found = (struct ls_module){object.dlfo_link_map, object.dlfo_map_start, object.dlfo_map_end};
     return true;
 }
 #else
 /* Before glibc 2.35: under the loader's lock, which a fork at this moment would copy held. */
-static bool find_module(void *code, struct found *found) {
+bool ls_module_find(void *code, struct ls_module *found) {
     struct link_map *map;
     Dl_info info;
     if (!dladdr1(code, &info, (void **)&map, RTLD_DL_LINKMAP))
         return false;
     const ElfW(Ehdr) *elf = info.dli_fbase;
     const ElfW(Phdr) *segment = (const void *)((const char *)elf + elf->e_phoff);
-    *found = (struct found){map, info.dli_fbase, info.dli_fbase};
+    *found = (struct ls_module){map, info.dli_fbase, info.dli_fbase};
     for (int i = 0; i < elf->e_phnum; i++)
         if (segment[i].p_type == PT_LOAD)
             found->end = (const char *)map->l_addr + segment[i].p_vaddr + segment[i].p_memsz;
@@ -65,16 +58,10 @@ static bool find_module(void *code, struct found *found) {
 }
 #endif
 
-/* Where the library behind a dlopen handle lies, NULL if that cannot be told. */
-static const void *library_of(void *handle) {
-    struct link_map *map = NULL;
-    return handle && dlinfo(handle, RTLD_DI_LINKMAP, &map) == 0 && map ? (const void *)map->l_ld
-                                                                       : NULL;
-}
-
-static bool is_mapped(const void *address) {
-    struct found found;
-    return find_module((void *)(uintptr_t)address, &found);
+/* Is the library behind a dlopen handle still where it was? */
+static bool is_mapped(const struct link_map *map, const void *dynamic) {
+    struct ls_module found;
+    return ls_module_find((void *)(uintptr_t)dynamic, &found) && found.map == map;
 }
 
 /* Interposed: after it, another library may lie where one was. Most calls only lower a count; what
@@ -88,9 +75,12 @@ LS_EXPORT int dlclose(void *handle) {
             return -1;
         atomic_store_explicit(&real, function, memory_order_relaxed);
     }
-    const void *library = library_of(handle);
+    const struct link_map *map = NULL;
+    const void *dynamic = NULL;
+    if (dlinfo(handle, RTLD_DI_LINKMAP, &map) == 0 && map)
+        dynamic = map->l_ld;
     int result = function(handle);
-    if (!library || !is_mapped(library)) {
+    if (!dynamic || !is_mapped(map, dynamic)) {
         atomic_fetch_add(&generation, 1);
         __atomic_add_fetch(&ls_unw_generation, 1, __ATOMIC_RELEASE);
     }
@@ -113,7 +103,7 @@ static struct build_id find_build_id(const char *map_start, uint64_t bias, uint6
         uint64_t at = bias + segment->p_vaddr, end = at + segment->p_memsz;
         if (segment->p_type != PT_NOTE || at < (uintptr_t)map_start || end > map_end)
             continue;
-        while (end - at >= sizeof(ElfW(Nhdr))) {
+        while (at < end && end - at >= sizeof(ElfW(Nhdr))) {
             const ElfW(Nhdr) *note = (const void *)(uintptr_t)at;
             uint64_t bytes = at + sizeof *note + ((note->n_namesz + 3u) & ~3u);
             if (bytes + note->n_descsz > end)
@@ -145,7 +135,7 @@ static void absolute_path(char *out, size_t size, const char *name) {
     out[used + length] = 0;
 }
 
-static void write_module(struct ls_thread *self, const struct found *found) {
+static void write_module(struct ls_thread *self, const struct ls_module *found, uint32_t since) {
     char path[LS_PATH_MAX];
     uint64_t bias = found->map->l_addr, end = (uintptr_t)found->end;
     absolute_path(path, sizeof path, found->map->l_name);
@@ -160,7 +150,7 @@ static void write_module(struct ls_thread *self, const struct found *found) {
     record->bias = bias;
     record->start = (uintptr_t)found->start;
     record->end = end;
-    record->modules = told_generation;
+    record->modules = since;
     record->build_id_size = id.size;
     if (id.size)
         memcpy(record->build_id, id.bytes, id.size);
@@ -177,24 +167,23 @@ static bool is_told(uint64_t address) {
 
 void ls_modules_describe(struct ls_thread *self, void *const *address, uint32_t count,
                          uint32_t now) {
-    ls_lock(&modules_lock);
-    if (told_generation < now) {
+    ls_lock(LS_LOCK_MODULES);
+    if (told_generation != now) { /* a late thread's older one is told again, too */
         told_generation = now;
         told_count = 0;
     }
     for (uint32_t i = 0; i < count; i++) {
-        struct found found;
+        struct ls_module found;
         void *code = (char *)address[i] - 1; /* a return address may be one past its function */
-        if (is_told((uintptr_t)code) || told_count == MODULES_MAX || !find_module(code, &found))
+        if (is_told((uintptr_t)code) || told_count == MODULES_MAX || !ls_module_find(code, &found))
             continue;
         told[told_count++] = (struct module){(uintptr_t)found.start, (uintptr_t)found.end};
-        write_module(self, &found);
+        write_module(self, &found, now);
     }
-    ls_unlock(&modules_lock);
+    ls_unlock(LS_LOCK_MODULES);
 }
 
 void ls_modules_fork_reset(void) {
-    ls_lock_reset(&modules_lock);
     told_count = 0;
     told_generation = 0;
 }

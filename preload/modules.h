@@ -8,9 +8,18 @@
 #ifndef LS_MODULES_H
 #define LS_MODULES_H
 
+#include <link.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "thread.h"
+
+/* The module that holds some code. False: none does. No lock from glibc 2.35 on. */
+struct ls_module {
+    const struct link_map *map;
+    const char *start, *end;
+};
+bool ls_module_find(void *code, struct ls_module *found);
 
 /* The generation that addresses taken now belong to. One load. */
 uint32_t ls_modules_generation(void);

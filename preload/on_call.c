@@ -4,22 +4,6 @@
  */
 #include "on_call.h"
 
-struct ls_roles ls_roles[LS_API_COUNT];
-
-void ls_roles_init(void) {
-    for (int i = 1; i < LS_API_COUNT; i++) {
-        enum ls_api api = (enum ls_api)i;
-        ls_roles[i] = (struct ls_roles){
-            .ptr = (int8_t)ls_field_index(api, "ptr"),
-            .size = (int8_t)ls_field_index(api, "size"),
-            .dst = (int8_t)ls_field_index(api, "dst"),
-            .src = (int8_t)ls_field_index(api, "src"),
-            .kind = (int8_t)ls_field_index(api, "kind"),
-            .device = (int8_t)ls_field_index(api, "device"),
-        };
-    }
-}
-
 uint8_t ls_on_call(struct ls_thread *self, enum ls_api api, int status, const uint64_t *field) {
     switch (ls_api_info[api].cls) {
     case LS_CLASS_DEVICE_ALLOC:

@@ -11,6 +11,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "common/roles.h"
 #include "layoutspy/format.h"
 #include "layoutspy/table.h"
 #include "thread.h"
@@ -18,6 +19,7 @@
 /* Streams of this process that are capturing, as far as the capture calls tell. While there are
  * any, no CUDA call of our own may be made. on_capture.c */
 extern _Atomic int ls_capturing;
+void ls_before_capture(void); /* before a capture begins: it counts from then on */
 void ls_on_capture(enum ls_class cls, int status);
 
 /* on_alloc.c: allocations make their addresses known. */
@@ -28,13 +30,6 @@ void ls_on_device(struct ls_thread *self, enum ls_api api, int status, const uin
 
 /* on_copy.c: what CUDA says of host addresses that no recorded call made known. LS_KINDS(). */
 uint8_t ls_on_copy(enum ls_api api, int status, const uint64_t *field);
-
-/* Where fields of interest are in each row's record: -1 where a row has none. on_call.c */
-struct ls_roles {
-    int8_t ptr, size, dst, src, kind, device;
-};
-extern struct ls_roles ls_roles[LS_API_COUNT];
-void ls_roles_init(void);
 
 /* The classes that any of these is for: the others cost nothing (decided at compile time). */
 static inline bool ls_class_is_tracked(enum ls_class cls) {

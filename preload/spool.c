@@ -32,9 +32,6 @@
 
 #define RETRY_NS 2000000u /* after a failure, between attempts to get a chunk */
 
-/* Only growing the file takes it. Innermost lock: nothing else is taken while it is held. */
-static struct ls_lock grow_lock;
-
 /* Where each slot's chunk is mapped in this process. Written under grow_lock, before the slot's
  * offset is published. */
 static struct ls_chunk *mapped[LS_CHUNK_MAX];
@@ -293,20 +290,20 @@ static int grow(struct ls_thread *self) {
 static bool next_chunk(struct ls_thread *self) {
     if (claim_free(self))
         return true;
-    ls_lock(&grow_lock);
+    ls_lock(LS_LOCK_GROW);
     int error = grow(self);
     if (error != 0 && self->next_size > LS_CHUNK_MIN) {
         self->next_size = LS_CHUNK_MIN; /* a small one may still fit */
         error = grow(self);
     }
-    ls_unlock(&grow_lock);
+    ls_unlock(LS_LOCK_GROW);
     if (error == 0) {
         if (self->next_size < LS_CHUNK_LARGEST)
             self->next_size *= 2;
         return true;
     }
     self->next_size = LS_CHUNK_MIN;
-    self->lost_reason = (enum ls_lost)(-1 - error);
+    self->chunk_error = (enum ls_lost)(-1 - error);
     return false;
 }
 
@@ -344,7 +341,7 @@ static void write_thread(struct ls_thread *self) {
     };
     int fd = open("/proc/thread-self/comm", O_RDONLY | O_CLOEXEC);
     if (fd >= 0) {
-        ssize_t n = read(fd, record->name, sizeof record->name - 1);
+        ssize_t n = read(fd, record->name, sizeof record->name); /* 15 letters, newline */
         record->name[n > 0 && record->name[n - 1] == '\n' ? n - 1 : 0] = 0;
         close(fd);
     }
@@ -366,6 +363,9 @@ static void write_lost(struct ls_thread *self) {
 void ls_spool_lost(struct ls_thread *self, enum ls_lost reason, uint64_t count) {
     atomic_fetch_add_explicit(&ls_session.header->lost[reason], count, memory_order_relaxed);
     uint64_t now = ls_ticks();
+    /* One reason is told at a time; what another one cost stays in the header's counter. */
+    if (self->lost_count != 0 && self->lost_reason != reason)
+        return;
     if (self->lost_count == 0)
         self->lost_start = now;
     self->lost_end = now;
@@ -373,7 +373,7 @@ void ls_spool_lost(struct ls_thread *self, enum ls_lost reason, uint64_t count) 
     self->lost_reason = reason;
 }
 
-void *ls_spool_reserve_slow(struct ls_thread *self) {
+static void *next_or_none(struct ls_thread *self) {
     uint64_t now = ls_ns(CLOCK_MONOTONIC);
     ls_spool_release(self);
     if (now < self->retry_at)
@@ -390,7 +390,13 @@ void *ls_spool_reserve_slow(struct ls_thread *self) {
     return (char *)self->chunk + self->position;
 }
 
+void *ls_spool_reserve_slow(struct ls_thread *self) {
+    struct ls_slow slow = ls_slow_begin();
+    void *room = next_or_none(self);
+    ls_slow_end(slow);
+    return room;
+}
+
 void ls_spool_fork_reset(void) {
-    ls_lock_reset(&grow_lock);
     memset(mapped, 0, sizeof mapped); /* the mappings stay, unused: they are the parent's file */
 }

@@ -21,7 +21,7 @@ void *ls_spool_reserve_slow(struct ls_thread *self);
 
 /*
  * Room for `size` (at most LS_RECORD_LARGEST) bytes at the head of the thread's records, or NULL:
- * self->lost_reason says why, and the caller counts what it loses by ls_spool_lost().
+ * self->chunk_error says why, and the caller counts what it loses by ls_spool_lost().
  */
 static inline void *ls_spool_reserve(struct ls_thread *self, uint32_t size) {
     if (__builtin_expect(self->limit - self->position >= size, 1))

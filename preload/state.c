@@ -28,33 +28,39 @@
 #include "thread.h"
 #include "trace_name.h"
 
-static struct ls_live no_session; /* until there is a page of our own: epoch 0 */
-struct ls_live *ls_live = &no_session;
+static struct ls_live no_session; /* until there is a page of our own, and if there can be none */
+struct ls_live *_Atomic ls_live = &no_session;
 struct ls_session ls_session;
-
-/* Lock order: start_lock, then the modules' lock, then the spool's. */
-static struct ls_lock start_lock;
 
 static _Atomic uint64_t epochs = 1; /* differ between a parent's session and its child's */
 
 /* Where the kernel cannot wipe the page (before 4.14), the atfork handler does it. */
 static void wipe_in_child(void) {
-    atomic_store(&ls_live->epoch, 0);
+    memset((void *)atomic_load(&ls_live), 0, sizeof(struct ls_live));
 }
 
-static bool make_live_page(void) {
-    if (ls_live != &no_session)
-        return true;
+static struct ls_live *make_page(void) {
+    struct ls_live *expected = &no_session;
     void *page = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (page == MAP_FAILED)
-        return false;
-    if (madvise(page, 4096, MADV_WIPEONFORK) != 0 &&
-        pthread_atfork(NULL, NULL, wipe_in_child) != 0) {
+        return &no_session;
+    bool wiped = madvise(page, 4096, MADV_WIPEONFORK) == 0;
+    if (!atomic_compare_exchange_strong(&ls_live, &expected, (struct ls_live *)page)) {
         munmap(page, 4096);
-        return false;
+        return expected;
     }
-    ls_live = page;
-    return true;
+    if (!wiped)
+        pthread_atfork(NULL, NULL, wipe_in_child);
+    return page;
+}
+
+struct ls_live *ls_live_page(void) {
+    struct ls_live *live = atomic_load_explicit(&ls_live, memory_order_acquire);
+    return __builtin_expect(live != &no_session, 1) ? live : make_page();
+}
+
+static uint64_t epoch_now(void) {
+    return atomic_load(&atomic_load(&ls_live)->epoch);
 }
 
 /* We are a forked child that has not recorded yet: everything of the parent's is forgotten. */
@@ -73,7 +79,7 @@ static void forget_parent(void) {
 /* From here on a call costs two loads and a compare. */
 static void turn_off(void) {
     atomic_store(&ls_session.state, LS_OFF);
-    atomic_store(&ls_live->epoch, LS_EPOCH_OFF);
+    atomic_store(&ls_live_page()->epoch, LS_EPOCH_OFF);
 }
 
 static void start(void) {
@@ -86,41 +92,37 @@ static void start(void) {
     atomic_store(&ls_session.state, LS_READY);
     ls_clock_init();
     ls_roles_init();
-    if (!make_live_page() || !ls_trace_name_claim(&ls_session) || !ls_spool_create(&ls_session)) {
+    if (!ls_trace_name_claim(&ls_session)) {
+        turn_off();
+        return;
+    }
+    if (!ls_spool_create(&ls_session)) {
+        unlink(ls_session.trace); /* the empty file that claimed the name */
         turn_off();
         return;
     }
     ls_collector_start(&ls_session);
     ls_stack_init(&ls_session.env);
     atomic_store(&ls_session.state, LS_ACTIVE);
-    atomic_store(&ls_live->epoch, atomic_fetch_add(&epochs, 1));
+    atomic_store(&ls_live_page()->epoch, atomic_fetch_add(&epochs, 1));
 }
 
 bool ls_session_ensure(bool *started) {
     *started = false;
-    uint64_t epoch = atomic_load(&ls_live->epoch);
+    uint64_t epoch = epoch_now();
     if (epoch != 0)
         return epoch != LS_EPOCH_OFF;
-    if (atomic_load(&ls_session.state) != LS_UNINIT && ls_session.pid != getpid()) {
-        /* The lock may be a copy of one that a thread of the parent held, so the first to come
-         * here frees it. A second thread this early in a child is all but impossible. */
-        static _Atomic pid_t resetting;
-        pid_t expected = atomic_load(&resetting);
-        if (expected != getpid() &&
-            atomic_compare_exchange_strong(&resetting, &expected, getpid())) {
-            ls_lock_reset(&start_lock);
-            ls_lock(&start_lock);
+    ls_lock(LS_LOCK_START);
+    if (epoch_now() == 0) {
+        /* Nobody is starting (we have the lock), and a session that had started is gone: the page
+         * was wiped. We are a forked child, whatever our pid. */
+        if (atomic_load(&ls_session.state) != LS_UNINIT)
             forget_parent();
-            ls_unlock(&start_lock);
-        }
-    }
-    ls_lock(&start_lock);
-    bool first = atomic_load(&ls_live->epoch) == 0;
-    if (first)
         start();
-    ls_unlock(&start_lock);
-    epoch = atomic_load(&ls_live->epoch);
-    *started = first && epoch != LS_EPOCH_OFF;
+        *started = epoch_now() != LS_EPOCH_OFF;
+    }
+    epoch = epoch_now();
+    ls_unlock(LS_LOCK_START);
     return epoch != LS_EPOCH_OFF;
 }
 
@@ -130,7 +132,7 @@ bool ls_session_ensure(bool *started) {
  */
 __attribute__((destructor)) static void closing(void) {
     struct ls_spool_header *header = ls_session.header;
-    uint64_t epoch = atomic_load(&ls_live->epoch);
+    uint64_t epoch = epoch_now();
     if (epoch == 0 || epoch == LS_EPOCH_OFF || !header || ls_session.pid != getpid())
         return;
     int saved = errno;

@@ -18,6 +18,7 @@
 
 #include "env.h"
 #include "layoutspy/format.h"
+#include "lock.h"
 
 enum ls_state { LS_UNINIT, LS_READY, LS_ACTIVE, LS_CLOSING, LS_OFF };
 
@@ -28,9 +29,13 @@ enum ls_state { LS_UNINIT, LS_READY, LS_ACTIVE, LS_CLOSING, LS_OFF };
  */
 struct ls_live {
     _Atomic uint64_t epoch; /* 0: no session yet */
+    _Atomic uint32_t lock[LS_LOCK_COUNT];
 };
 #define LS_EPOCH_OFF UINT64_MAX /* nothing is recorded in this process */
-extern struct ls_live *ls_live;
+extern struct ls_live *_Atomic ls_live;
+
+/* The page, made at the first need of it. */
+struct ls_live *ls_live_page(void);
 
 struct ls_session {
     _Atomic int state; /* enum ls_state */

@@ -18,8 +18,7 @@
 
 __thread struct ls_thread *ls_self __attribute__((tls_model("initial-exec")));
 
-static struct ls_lock pool_lock; /* taken alone */
-static struct ls_thread *pool;   /* blocks of threads that have ended */
+static struct ls_thread *pool; /* blocks of threads that have ended */
 static pthread_key_t end_key;
 static pthread_once_t end_once = PTHREAD_ONCE_INIT;
 static bool have_key;
@@ -34,10 +33,10 @@ static void thread_ended(void *block) {
         ls_self = NULL;
     if (self->epoch == atomic_load(&ls_live->epoch))
         ls_spool_release(self);
-    ls_lock(&pool_lock);
+    ls_lock(LS_LOCK_POOL);
     self->next_free = pool;
     pool = self;
-    ls_unlock(&pool_lock);
+    ls_unlock(LS_LOCK_POOL);
 }
 
 static void make_key(void) {
@@ -45,11 +44,11 @@ static void make_key(void) {
 }
 
 static struct ls_thread *take_block(void) {
-    ls_lock(&pool_lock);
+    ls_lock(LS_LOCK_POOL);
     struct ls_thread *self = pool;
     if (self)
         pool = self->next_free;
-    ls_unlock(&pool_lock);
+    ls_unlock(LS_LOCK_POOL);
     if (self) {
         memset(self, 0, sizeof *self);
         return self;
@@ -58,14 +57,15 @@ static struct ls_thread *take_block(void) {
     return self == MAP_FAILED ? NULL : self;
 }
 
-struct ls_thread *ls_thread_attach(void) {
-    struct ls_thread *self = ls_self; /* after a fork: the block of the parent's thread */
+struct ls_thread *ls_thread_attach(struct ls_thread *stale) {
+    struct ls_thread *self = stale;
     uint8_t device = self ? self->device : 0;
     if (self)
         memset(self, 0, sizeof *self);
     else
         self = take_block();
     if (!self) {
+        ls_self = NULL;
         atomic_fetch_add(&ls_session.header->lost[LS_LOST_THREADS], 1);
         return NULL;
     }
@@ -74,14 +74,13 @@ struct ls_thread *ls_thread_attach(void) {
     self->tid = (uint32_t)syscall(SYS_gettid);
     self->number = atomic_fetch_add(&ls_session.threads, 1) + 1;
     self->next_size = LS_CHUNK_MIN;
-    ls_self = self;
     pthread_once(&end_once, make_key);
     if (have_key)
         pthread_setspecific(end_key, self);
+    ls_self = self; /* last: until here a handler finds the thread attaching */
     return self;
 }
 
 void ls_thread_fork_reset(void) {
-    ls_lock_reset(&pool_lock);
     pool = NULL; /* it may have been half-linked when the parent forked */
 }

@@ -35,7 +35,8 @@ struct ls_thread {
     uint32_t limit;         /* its size */
     uint32_t next_size;
     uint32_t sequence;
-    uint64_t retry_at; /* ticks: after a failure, no new chunk is tried before */
+    uint64_t retry_at; /* CLOCK_MONOTONIC ns: after a failure, no new chunk is tried before */
+    enum ls_lost chunk_error; /* why there is none */
     /* Events lost since the last record that could be written. */
     uint64_t lost_count, lost_start, lost_end;
     enum ls_lost lost_reason;
@@ -46,8 +47,9 @@ struct ls_thread {
 
 extern __thread struct ls_thread *ls_self __attribute__((tls_model("initial-exec")));
 
-/* The calling thread's block, attached to the running session; NULL: no memory (counted). */
-struct ls_thread *ls_thread_attach(void);
+/* The calling thread's block, attached to the running session; NULL: no memory (counted). `stale`:
+ * the block that the thread had before a fork, or NULL. Sets ls_self. */
+struct ls_thread *ls_thread_attach(struct ls_thread *stale);
 
 /* In a forked child: forget the parent's threads. The caller's device carries over. */
 void ls_thread_fork_reset(void);

@@ -27,34 +27,39 @@ static __attribute__((noinline, cold)) struct ls_thread *attach(void) {
         return NULL;
     ls_self = &attaching;
     bool started;
-    bool running = ls_session_ensure(&started);
-    ls_self = stale;
-    struct ls_thread *self = running ? ls_thread_attach() : NULL;
+    struct ls_thread *self = NULL;
+    if (ls_session_ensure(&started))
+        self = ls_thread_attach(stale);
+    else
+        ls_self = stale;
     if (self && started) {
-        self->busy = true;
+        ls_busy(self);
         ls_session_describe(self);
-        self->busy = false;
+        ls_not_busy(self);
     }
     return self;
 }
 
 struct ls_thread *ls_enter_slow(void) {
     struct ls_thread *self = ls_self;
-    if (self && self->busy && self->epoch == atomic_load(&ls_live->epoch)) {
+    uint64_t epoch = atomic_load(&ls_live->epoch);
+    if (epoch == LS_EPOCH_OFF)
+        return NULL;
+    if (self && self->busy && self->epoch == epoch) {
         atomic_fetch_add(&ls_session.header->lost[LS_LOST_REENTRY], 1);
         return NULL;
     }
-    int saved = errno;
+    struct ls_slow slow = ls_slow_begin();
     self = attach();
-    errno = saved;
+    ls_slow_end(slow);
     return self;
 }
 
 uint32_t ls_enter_stack(struct ls_thread *self, void *caller) {
     int saved = errno;
-    self->busy = true;
+    ls_busy(self);
     uint32_t stack = ls_stack_capture(self, caller);
-    self->busy = false;
+    ls_not_busy(self);
     errno = saved;
     return stack;
 }
@@ -67,11 +72,9 @@ uint8_t ls_leave_track(struct ls_thread *self, enum ls_api api, int status, cons
 }
 
 struct ls_rec_call *ls_leave_slow(struct ls_thread *self, uint32_t size) {
-    int saved = errno;
     struct ls_rec_call *record = ls_spool_reserve(self, size);
     if (!record)
-        ls_spool_lost(self, self->lost_reason, 1);
-    errno = saved;
+        ls_spool_lost(self, self->chunk_error, 1);
     return record;
 }
 
@@ -104,7 +107,8 @@ enum {
         if (__builtin_expect(!ls_function, 0))                                                     \
             return (ret)LS_MISSING_##LIB;                                                          \
         struct ls_call ls_call;                                                                    \
-        ls_enter(&ls_call, LS_STACK_##STACK, ls_caller, __builtin_frame_address(0));               \
+        ls_enter(&ls_call, LS_CLASS_##CLASS, LS_STACK_##STACK, ls_caller,                          \
+                 __builtin_frame_address(0));                                                      \
         ret ls_result = ls_function args;                                                          \
         if (!ls_call.self)                                                                         \
             return ls_result;                                                                      \

@@ -45,7 +45,8 @@ uint8_t ls_leave_track(struct ls_thread *self, enum ls_api api, int status, cons
 /* The thread's chunk is full: room in the next one, or NULL and the call is counted as lost. */
 struct ls_rec_call *ls_leave_slow(struct ls_thread *self, uint32_t size);
 
-LS_INLINE void ls_enter(struct ls_call *call, enum ls_stack_want want, void *caller, void *frame) {
+LS_INLINE void ls_enter(struct ls_call *call, enum ls_class cls, enum ls_stack_want want,
+                        void *caller, void *frame) {
     struct ls_thread *self = ls_self;
     if (!ls_likely(self && !self->busy &&
                    self->epoch == atomic_load_explicit(&ls_live->epoch, memory_order_acquire)))
@@ -60,14 +61,28 @@ LS_INLINE void ls_enter(struct ls_call *call, enum ls_stack_want want, void *cal
     call->flags = call->outer ? LS_CALL_NESTED : 0;
     if (atomic_load_explicit(&ls_capturing, memory_order_relaxed) > 0)
         call->flags |= LS_CALL_CAPTURING;
+    if (cls == LS_CLASS_CAPTURE_BEGIN)
+        ls_before_capture();
     call->stack = want == LS_STACK_NONE ? 0 : ls_enter_stack(self, caller);
     call->start = ls_ticks();
+}
+
+/* Between these a handler's CUDA call is forwarded, not recorded. The fences keep the compiler from
+ * moving the work out of them; the processor itself needs none against its own handlers. */
+LS_INLINE void ls_busy(struct ls_thread *self) {
+    self->busy = true;
+    atomic_signal_fence(memory_order_seq_cst);
+}
+
+LS_INLINE void ls_not_busy(struct ls_thread *self) {
+    atomic_signal_fence(memory_order_seq_cst);
+    self->busy = false;
 }
 
 /* The real call has returned. From here to the end of ls_leave() handlers are kept out. */
 LS_INLINE void ls_called(struct ls_call *call) {
     call->end = ls_ticks();
-    call->self->busy = true;
+    ls_busy(call->self);
 }
 
 LS_INLINE void ls_leave(struct ls_call *call, enum ls_api api, enum ls_class cls, int status,
@@ -97,7 +112,7 @@ LS_INLINE void ls_leave(struct ls_call *call, enum ls_api api, enum ls_class cls
         ls_spool_commit(self, size);
     }
     self->frame = call->outer;
-    self->busy = false;
+    ls_not_busy(self);
 }
 
 #endif

@@ -95,6 +95,15 @@ def test_another_library_at_the_same_address(harness):
         assert all(f"lib{side}.so" in f["module"] for f in frames[:4])
 
 
+def test_thousands_of_loads_do_not_hold_up_the_collector(harness):
+    """Each load begins a generation of modules: looking one up must not cost more with their number."""
+    harness.same_with_and_without([fault("stale")] + FRAMES + ["10000"])
+    assert harness.assert_true()["recorded"] == 20000
+    trace = harness.trace()
+    functions = {row[0] for row in trace.rows("SELECT DISTINCT function FROM stack_frame WHERE module LIKE '%libframes_%'")}
+    assert functions == {f"{side}_{name}" for side in ("frames_a", "frames_b") for name in ("inner", "middle", "outer")} | {"frames_run"}
+
+
 def test_loading_and_unloading_while_stacks_are_walked(harness):
     harness.same_with_and_without([fault("load_storm")] + FRAMES)
     assert harness.assert_true()["recorded"] == 2 * 1500 * 2

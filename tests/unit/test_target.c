@@ -67,10 +67,16 @@ static void test_asked_is_apart_from_known(void **state) {
 static void test_capture_counts(void **state) {
     (void)state;
     assert_int_equal(ls_capturing, 0);
-    ls_on_capture(LS_CLASS_CAPTURE_BEGIN, 0);
-    ls_on_capture(LS_CLASS_CAPTURE_BEGIN, 0);
-    assert_int_equal(ls_capturing, 2);
+    for (int i = 1; i <= 2; i++) {
+        ls_before_capture();
+        assert_int_equal(ls_capturing, i); /* from before the call on */
+        ls_on_capture(LS_CLASS_CAPTURE_BEGIN, 0);
+        assert_int_equal(ls_capturing, i);
+    }
+    ls_before_capture();
     ls_on_capture(LS_CLASS_CAPTURE_BEGIN, 400); /* refused: nothing began */
+    assert_int_equal(ls_capturing, 2);
+    ls_on_capture(LS_CLASS_CAPTURE_END, 903); /* another thread's capture goes on */
     assert_int_equal(ls_capturing, 2);
     ls_on_capture(LS_CLASS_CAPTURE_END, 401); /* that stream was not capturing */
     assert_int_equal(ls_capturing, 2);

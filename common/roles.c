@@ -1,7 +1,7 @@
 /*
  * roles.c - see roles.h.
  */
-#include "roles.h"
+#include "common/roles.h"
 
 #include <string.h>
 

@@ -1,11 +1,12 @@
 /*
- * roles.h - where each function of the table keeps what the collector derives rows from.
+ * roles.h - where each function of the table keeps what others need of its record.
  *
  * A field's role is its name (layoutspy/api.h); nothing here knows single functions.
- * Made once by ls_roles_init(); read-only after that.
+ * Used by the target's library and by the collector. Made once by ls_roles_init(); read-only after
+ * that, then any thread and async-signal-safe.
  */
-#ifndef LAYOUTSPY_ROLES_H
-#define LAYOUTSPY_ROLES_H
+#ifndef LAYOUTSPY_COMMON_ROLES_H
+#define LAYOUTSPY_COMMON_ROLES_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -19,6 +20,7 @@
     ROLE(size)                                                                                     \
     ROLE(dst)                                                                                      \
     ROLE(src)                                                                                      \
+    ROLE(device)                                                                                   \
     ROLE(dst_array)                                                                                \
     ROLE(src_array)                                                                                \
     ROLE(dst_device)                                                                               \
