@@ -38,8 +38,9 @@ static enum ls_side_kind kind_of_stranger(const struct ls_rec_call *call, unsign
     switch (asked) {
     case LS_ASKED_PAGEABLE:
     case LS_ASKED_BEFORE:
-    case LS_ASKED_FAILED:
         return LS_SIDE_PAGEABLE;
+    case LS_ASKED_FAILED: /* an error of the program's was pending, say: nothing could be asked */
+        return LS_SIDE_UNKNOWN;
     case LS_ASKED_PINNED:
         return LS_SIDE_PINNED;
     case LS_ASKED_DEVICE:

@@ -7,9 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/roles.h"
 #include "ingest_internal.h"
 #include "layoutspy/table.h"
-#include "common/roles.h"
 #include "term.h"
 
 #define RECORDS_PER_COMMIT 200000
@@ -146,6 +146,7 @@ void ls_ingest_close(struct ls_ingest *ingest) {
         if (ingest->born[i]->ended)
             free(ingest->born[i]);
     free(ingest->born);
+    free(ingest->passed_copy);
     ls_live_destroy(&ingest->memory);
     ls_live_destroy(&ingest->arrays);
     if (ingest->stacks.db)

@@ -29,6 +29,8 @@ struct ls_ingest {
     struct ls_stacks stacks;
     struct ls_symbolizer names; /* of kernels: a worker apart from that of the stacks */
     struct ls_progress progress[LS_CHUNK_MAX];
+    int64_t *passed_copy; /* by thread: start of the last copy that was made inside another call */
+    uint32_t passed_threads;
     int64_t next_call;
     int64_t end_ns;        /* of the last record */
     struct ls_life **born; /* lifetimes that began since the last commit */

@@ -9,8 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "ingest_internal.h"
 #include "common/roles.h"
+#include "ingest_internal.h"
 
 static enum ls_memory memory_of(enum ls_class cls) {
     switch (cls) {

@@ -6,21 +6,48 @@
 #include <string.h>
 
 #include "classify.h"
+#include "common/roles.h"
 #include "ingest_internal.h"
 #include "record_check.h"
-#include "common/roles.h"
 
 #define DEMANGLE_MS 500
+#define THREADS_MAX (1u << 20) /* a higher number is damage */
 
 const char *const ls_lost_name[LS_LOST_COUNT] = {
 #define LOST(ID, name, what) [LS_LOST_##ID] = name,
 #include "layoutspy/lost.def"
 };
 
+/*
+ * An outer call that only passed an inner, recorded one on: cudaMemcpy by cudaMemcpyAsync, say. The
+ * inner one's record came first; both would be the same bytes twice. Out of memory: they are.
+ */
+static bool passed_on(struct ls_ingest *ingest, const struct ls_timed_call *call) {
+    if (call->thread >= ingest->passed_threads) {
+        if (!(call->record->head.flags & LS_CALL_NESTED) || call->thread > THREADS_MAX)
+            return false;
+        uint32_t threads = 2 * call->thread + 16;
+        int64_t *more = realloc(ingest->passed_copy, threads * sizeof *more);
+        if (!more)
+            return false;
+        for (uint32_t i = ingest->passed_threads; i < threads; i++)
+            more[i] = INT64_MIN;
+        ingest->passed_copy = more;
+        ingest->passed_threads = threads;
+    }
+    int64_t *last = &ingest->passed_copy[call->thread];
+    bool passed = *last >= call->start_ns;
+    if (call->record->head.flags & LS_CALL_NESTED)
+        *last = call->start_ns;
+    return passed;
+}
+
 static void ingest_copy(struct ls_ingest *ingest, const struct ls_timed_call *call) {
     const struct ls_rec_call *record = call->record;
     const struct ls_roles *roles = &ls_roles[record->head.api];
     struct ls_copy copy;
+    if (passed_on(ingest, call))
+        return;
     ls_classify(record, &ingest->memory, &ingest->arrays, &copy);
     ls_db_put(&ingest->db, LS_PUT_COPY, "iiiiiuiiuiziiuui", call->id, call->start_ns,
               (int64_t)copy.direction, (int64_t)copy.src_kind, (int64_t)copy.dst_kind, copy.bytes,

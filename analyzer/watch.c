@@ -3,8 +3,10 @@
  */
 #include "watch.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -41,7 +43,11 @@ static bool read_stat(pid_t pid, struct stat_line *line) {
 
 static void look(struct ls_watch *watch) {
     struct stat_line line;
-    if (!read_stat(watch->pid, &line) || line.start != watch->start) {
+    if (!read_stat(watch->pid, &line)) {
+        /* Gone, or /proc is hidden from us: then the pidfd knows, or the pid itself. */
+        if (watch->pidfd < 0)
+            watch->dead = kill(watch->pid, 0) != 0 && errno == ESRCH;
+    } else if (watch->start && line.start != watch->start) {
         watch->dead = true;
     } else if (line.state == 'X' || (line.state == 'Z' && line.threads <= 1)) {
         watch->dead = true; /* a zombie whose other threads go on has only lost its main thread */
@@ -64,7 +70,10 @@ void ls_watch_init(struct ls_watch *watch, pid_t pid, uint64_t start, uint64_t i
     if (watch->elsewhere)
         return;
     watch->pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
-    look(watch); /* after the pidfd: it is this very process that it holds */
+    if (watch->pidfd < 0 && errno == ESRCH)
+        watch->dead = true;
+    else
+        look(watch); /* after the pidfd: it is this very process that it holds */
     watch->looked_ms = now_ms();
 }
 

@@ -11,8 +11,11 @@
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #include "layoutspy/table.h"
+#include "lock.h"
+#include "modules.h"
 
 void *_Atomic ls_real_function[LS_API_COUNT];
 
@@ -89,6 +92,91 @@ void *ls_resolve(enum ls_api api, void *caller) {
     void *function = look(ls_api_info[api].lib, ls_api_info[api].name, caller);
     if (function)
         atomic_store_explicit(&ls_real_function[api], function, memory_order_release);
+    errno = saved;
+    return function;
+}
+
+/* ---- several runtimes ---- */
+
+_Atomic bool ls_several_runtimes;
+
+/* What calls from one module lead to, in one generation of modules (modules.h): after an unload
+ * another library may come to lie where one was. Full: the slow way each time. */
+#define CALLERS_MAX 512
+struct caller {
+    const void *start, *end;
+    void *function[LS_API_COUNT];
+};
+static struct caller *callers;
+static uint32_t caller_count, caller_generation;
+
+static struct caller *known_caller(const void *code) {
+    for (uint32_t i = 0; i < caller_count; i++)
+        if (code >= callers[i].start && code < callers[i].end)
+            return &callers[i];
+    return NULL;
+}
+
+static void *known_function(enum ls_api api, const void *code, uint32_t generation) {
+    ls_lock(LS_LOCK_RESOLVE);
+    struct caller *caller = caller_generation == generation ? known_caller(code) : NULL;
+    void *function = caller ? caller->function[api] : NULL;
+    ls_unlock(LS_LOCK_RESOLVE);
+    return function;
+}
+
+static void remember_function(enum ls_api api, void *code, uint32_t generation, void *function) {
+    struct ls_module module;
+    if (!ls_module_find(code, &module))
+        return;
+    ls_lock(LS_LOCK_RESOLVE);
+    if (!callers) {
+        void *map = mmap(NULL, CALLERS_MAX * sizeof *callers, PROT_READ | PROT_WRITE,
+                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        callers = map == MAP_FAILED ? NULL : map;
+    }
+    if (caller_generation != generation) {
+        caller_generation = generation;
+        caller_count = 0;
+    }
+    struct caller *caller = callers ? known_caller(code) : NULL;
+    if (callers && !caller && caller_count < CALLERS_MAX) {
+        caller = &callers[caller_count++];
+        *caller = (struct caller){.start = module.start, .end = module.end};
+    }
+    if (caller)
+        caller->function[api] = function;
+    ls_unlock(LS_LOCK_RESOLVE);
+}
+
+/* Does the function lie in the library itself, by its file's name? */
+static bool is_of(enum ls_lib lib, void *function) {
+    Dl_info info;
+    if (!dladdr(function, &info) || !info.dli_fname)
+        return false;
+    const char *slash = strrchr(info.dli_fname, '/');
+    const char *soname = libraries[lib].soname;
+    return strncmp(slash ? slash + 1 : info.dli_fname, soname, strlen(soname)) == 0;
+}
+
+void *ls_resolve_for_caller(enum ls_api api, void *caller) {
+    uint32_t generation = ls_modules_generation();
+    void *function = known_function(api, caller, generation);
+    if (function)
+        return function;
+    int saved = errno;
+    void *usual = atomic_load_explicit(&ls_real_function[api], memory_order_acquire);
+    if (!usual)
+        usual = ls_resolve(api, caller);
+    /* Another interposer behind us passes calls on as it thinks right. */
+    void *own = usual && is_of(ls_api_info[api].lib, usual)
+                    ? by_caller(caller, ls_api_info[api].name)
+                    : NULL;
+    if (own && own != usual)
+        atomic_store(&ls_several_runtimes, true);
+    function = own ? own : usual;
+    if (function)
+        remember_function(api, caller, generation, function);
     errno = saved;
     return function;
 }

@@ -5,6 +5,7 @@
 #define LS_RESOLVE_H
 
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stddef.h>
 
 #include "layoutspy/api.h"
@@ -18,10 +19,21 @@ extern void *_Atomic ls_real_function[LS_API_COUNT];
  */
 void *ls_resolve(enum ls_api api, void *caller);
 
+/*
+ * A process may hold two runtimes (a framework built on CUDA 12 beside one on CUDA 13): then each
+ * caller's calls go to the one that its own module depends on. That there are two shows when a
+ * module registers its kernels, the first thing that nvcc's host code does; from then on every call
+ * looks its caller's module up.
+ */
+extern _Atomic bool ls_several_runtimes;
+void *ls_resolve_for_caller(enum ls_api api, void *caller);
+
 /* A function of `lib` that is not in the table, found in the same way without a caller. */
 void *ls_resolve_other(enum ls_lib lib, const char *name);
 
 static inline void *ls_real(enum ls_api api, void *caller) {
+    if (__builtin_expect(atomic_load_explicit(&ls_several_runtimes, memory_order_relaxed), 0))
+        return ls_resolve_for_caller(api, caller);
     void *real = atomic_load_explicit(&ls_real_function[api], memory_order_acquire);
     return __builtin_expect(real != NULL, 1) ? real : ls_resolve(api, caller);
 }

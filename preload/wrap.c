@@ -125,7 +125,7 @@ enum {
     LS_EXPORT ret name params;                                                                     \
     LS_EXPORT ret name params {                                                                    \
         ret(*ls_function) params =                                                                 \
-            (ret(*) params)ls_real(LS_API_##name, __builtin_return_address(0));                    \
+            (ret(*) params)ls_resolve_for_caller(LS_API_##name, __builtin_return_address(0));      \
         if (__builtin_expect(!ls_function, 0))                                                     \
             return (ret)LS_MISSING_##LIB;                                                          \
         ret ls_result = ls_function args;                                                          \
@@ -138,7 +138,7 @@ enum {
     LS_EXPORT void name params;                                                                    \
     LS_EXPORT void name params {                                                                   \
         void(*ls_function) params =                                                                \
-            (void(*) params)ls_real(LS_API_##name, __builtin_return_address(0));                   \
+            (void(*) params)ls_resolve_for_caller(LS_API_##name, __builtin_return_address(0));     \
         if (__builtin_expect(!ls_function, 0))                                                     \
             return;                                                                                \
         ls_function args;                                                                          \

@@ -1,10 +1,9 @@
 """What all tests share: where the build is, and how to run a program with and without layoutspy.
 
-Environment: LAYOUTSPY_BUILD names the build directory (default: build in the tree), LAYOUTSPY_LONG=1
-asks for the long run. Every test works in its own folder, so any number may run side by side.
+Environment: LAYOUTSPY_BUILD names the build directory (default: build in the tree),
+LAYOUTSPY_ASAN_BUILD a sanitized one, LAYOUTSPY_LONG=1 asks for the long run. Every test works in its own folder, so any number may run side by side.
 """
 
-import os
 import sys
 from pathlib import Path
 
@@ -22,8 +21,3 @@ def harness(tmp_path):
         if not needed.exists():
             pytest.fail(f"{needed} is not built")
     return Harness(tmp_path)
-
-
-@pytest.fixture(scope="session")
-def long_run():
-    return os.environ.get("LAYOUTSPY_LONG") == "1"

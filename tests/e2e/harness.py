@@ -14,6 +14,8 @@ ROOT = Path(__file__).resolve().parents[2]
 BUILD = Path(os.environ.get("LAYOUTSPY_BUILD") or ROOT / "build").resolve()
 LIBRARY = BUILD / "preload" / "liblayoutspy.so"
 COMMAND = BUILD / "analyzer" / "layoutspy"
+SANITIZED = os.environ.get("LAYOUTSPY_ASAN_BUILD")  # a sanitized build, where there is one
+COMMANDS = {"plain": COMMAND} | ({"sanitized": Path(SANITIZED) / "analyzer" / "layoutspy"} if SANITIZED else {})
 ON_STANDIN = ROOT / "tests" / "standin" / "on-standin"
 APPS = BUILD / "tests" / "apps"
 FAULTS = BUILD / "tests" / "faults"
@@ -57,6 +59,7 @@ class Outcome:
 class Harness:
     def __init__(self, folder):
         self.folder = Path(folder)
+        self.program = COMMAND  # the `layoutspy` that the test runs, one of COMMANDS
         self.log = self.folder / "truth.log"
         self.out = self.folder / "trace.db"
 
@@ -74,7 +77,10 @@ class Harness:
         env.update({k: str(v) for k, v in more.items()})
         return env
 
-    def command(self, command, devices=1, log=True, memory=None, preload_standin=True):
+    def command(self, command, devices=1, log=True, memory=None, preload_standin=True, standin=True):
+        """`standin` False: without the simulated device, for programs that bring their own runtime."""
+        if not standin:
+            return [str(c) for c in command]
         on = [str(ON_STANDIN), "--devices", str(devices)]
         if log:
             on += ["--log", str(self.log if log is True else log)]
@@ -119,10 +125,22 @@ class Harness:
         return outcome
 
     def layoutspy(self, *arguments, env=None, cwd=None, timeout=TIMEOUT, stdin=None):
-        done = subprocess.run([str(COMMAND)] + [str(a) for a in arguments], cwd=cwd or self.folder,
+        done = subprocess.run([str(self.program)] + [str(a) for a in arguments], cwd=cwd or self.folder,
                               env=env or self.environment(preload=False, out=None), timeout=timeout,
                               input=stdin, capture_output=True)
         return Outcome(done.returncode, done.stdout.decode(errors="replace"), done.stderr.decode(errors="replace"))
+
+    def collector(self):
+        """The pid of `layoutspy collect` on this test's trace, or None."""
+        for pid in filter(str.isdigit, os.listdir("/proc")):
+            try:
+                with open(f"/proc/{pid}/cmdline", "rb") as f:
+                    arguments = f.read().split(b"\0")
+            except OSError:
+                continue
+            if b"collect" in arguments[:3] and any(str(self.folder).encode() in a for a in arguments):
+                return int(pid)
+        return None
 
     # ---- traces -------------------------------------------------------------------------
 

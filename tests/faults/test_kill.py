@@ -18,19 +18,6 @@ POINTS = {"target": 67 if LONG else 10, "collector": 67 if LONG else 10, "both":
 assert sum(POINTS.values()) == (200 if LONG else 30)
 
 
-def collector_of(harness):
-    """The pid of `layoutspy collect` on this test's trace, or None."""
-    for pid in filter(str.isdigit, os.listdir("/proc")):
-        try:
-            with open(f"/proc/{pid}/cmdline", "rb") as f:
-                arguments = f.read().split(b"\0")
-        except OSError:
-            continue
-        if b"collect" in arguments[:3] and any(str(harness.folder).encode() in a for a in arguments):
-            return int(pid)
-    return None
-
-
 def target_of(process):
     """on-standin ends by exec, so the process is the program itself."""
     return process.pid
@@ -59,10 +46,10 @@ def test_kill(harness, point):
     time.sleep(chance.choice([chance.uniform(0, 0.15), chance.uniform(0, seconds)]))
     victims = []
     if who in ("collector", "both"):
-        wait_until(lambda: collector_of(harness) or process.poll() is not None, seconds=2, every=0.002)
+        wait_until(lambda: harness.collector() or process.poll() is not None, seconds=2, every=0.002)
         if number != "0":
             time.sleep(chance.uniform(0, 0.2))
-        collector = collector_of(harness)
+        collector = harness.collector()
         if collector:
             victims.append(collector)
     if who in ("target", "both"):
@@ -111,8 +98,8 @@ def judge(harness, who, killed_target):
 def test_collector_killed_twice_and_target_goes_on(harness):
     """The spool outlives its collector; the program neither waits for it nor notices."""
     process = harness.start([fault("burst"), "2", "1"])
-    assert wait_until(lambda: collector_of(harness) is not None)
-    kill(collector_of(harness))
+    assert wait_until(lambda: harness.collector() is not None)
+    kill(harness.collector())
     out, err = process.communicate(timeout=60)
     assert (process.returncode, out, err) == (0, b"done\n", b"")
     assert harness.leftovers() != []  # what is left waits for the next command
@@ -123,19 +110,19 @@ def test_collector_killed_twice_and_target_goes_on(harness):
 
 def test_collector_ends_with_its_target(harness):
     process = harness.start([fault("burst"), "1", "20"])
-    assert wait_until(lambda: collector_of(harness) is not None)
+    assert wait_until(lambda: harness.collector() is not None)
     time.sleep(0.2)
     kill(process.pid)
     process.communicate()
-    assert wait_until(lambda: collector_of(harness) is None, seconds=2.5)
+    assert wait_until(lambda: harness.collector() is None, seconds=2.5)
     assert harness.leftovers() == []
 
 
 def test_collector_holds_no_descriptor_of_the_target(harness):
     process = harness.start([fault("burst"), "1", "20"])
     try:
-        assert wait_until(lambda: collector_of(harness) is not None)
-        pid = collector_of(harness)
+        assert wait_until(lambda: harness.collector() is not None)
+        pid = harness.collector()
         time.sleep(0.3)
         ours = {os.readlink(f"/proc/{process.pid}/fd/{n}") for n in "012"}
         theirs = {}
@@ -148,3 +135,20 @@ def test_collector_holds_no_descriptor_of_the_target(harness):
     finally:
         kill(process.pid)
         process.communicate()
+
+
+def test_collector_that_is_stopped_does_not_hold_up_the_end(harness):
+    """The wait for a drain at the end is bounded, and what waited in the spool comes in later."""
+    process = harness.start([fault("burst"), "1", "0.5"])
+    assert wait_until(lambda: harness.collector() is not None)
+    collector = harness.collector()
+    os.kill(collector, signal.SIGSTOP)
+    try:
+        out, err = process.communicate(timeout=0.5 + 10)
+        assert (process.returncode, out, err) == (0, b"done\n", b"")
+        assert harness.collector() == collector and harness.leftovers() != []
+    finally:
+        os.kill(collector, signal.SIGCONT)
+        kill(process.pid)
+    harness.settle()
+    harness.assert_true()

@@ -2,6 +2,7 @@
 without us, and what is missing is counted."""
 
 import os
+import re
 import shutil
 import subprocess
 import time
@@ -73,12 +74,10 @@ def test_file_size_limit(harness, limit, when):
     """RLIMIT_FSIZE kills with SIGXFSZ whoever extends a file past it: the program must not notice."""
     outcome = harness.run([fault("filesize"), limit, when, "libcudart.so.13"], harness.environment(), log=False)
     assert (outcome.status, outcome.out, outcome.err) == (0, "done\n", "")
-    if not harness.out.exists():  # no room for the spool's header: no recording
-        assert when == "first" and limit < 200_000
+    if when == "first" and limit < 200_000:  # no room for a spool: no recording, and nothing left of one
+        assert list(harness.folder.iterdir()) == []
         return
     report = harness.layoutspy("report", harness.out)
-    if report.status == 3 and when == "first" and limit < 200_000:
-        return
     assert (report.status, report.err) == (0, ""), repr(report)
     recorded, lost = recorded_and_lost(harness.out)
     assert recorded + sum(lost.values()) == 18000, lost
@@ -96,6 +95,29 @@ def test_cap_of_the_spool(harness):
     assert set(lost) == {"spool-cap"} and recorded > 0
     assert recorded + lost["spool-cap"] == 18000
     assert "spool-cap" in harness.layoutspy("info", harness.out).out
+
+
+@pytest.mark.parametrize("size", ["1.5G", "abc", "10X", "-1", "1GG", " "])
+def test_cap_that_makes_no_sense_is_the_default(harness, size):
+    harness.run([app("leaky")], harness.environment(LAYOUTSPY_COLLECTOR="none", LAYOUTSPY_SPOOL_MAX=size))
+    assert harness.layoutspy("info", harness.out).status == 0
+    harness.assert_true()
+    assert harness.trace().lost() == {}
+
+
+def test_losses_of_calls_and_of_stacks_are_told_apart(harness):
+    """The table of stacks is full before the spool is; the calls that go on have none, but are there."""
+    env = harness.environment(LAYOUTSPY_COLLECTOR="none", LAYOUTSPY_SPOOL_MAX="30M")
+    outcome = harness.run([fault("losses"), "400000"], env, standin=False)
+    assert outcome.status == 0
+    calls = int(re.fullmatch(r"calls (\d+)\n", outcome.out)[1])
+    report = harness.layoutspy("info", harness.out)
+    assert (report.status, report.err) == (0, "")
+    recorded, lost = recorded_and_lost(harness.out)
+    assert set(lost) <= {"spool-cap", "stacks"} and lost["spool-cap"] > 0, lost
+    assert recorded + lost["spool-cap"] == calls, (recorded, lost)
+    without = harness.trace().one("SELECT COUNT(*) FROM call WHERE stack IS NULL")
+    assert 0 < without <= lost["stacks"] <= without + lost["spool-cap"], (recorded, without, lost)
 
 
 def test_collector_keeps_up_under_the_same_cap(harness):

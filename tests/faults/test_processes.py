@@ -1,6 +1,7 @@
 """fork, vfork, posix_spawn, exec: children as without us, each with a trace of its own if it calls."""
 
 import re
+import subprocess
 
 import pytest
 
@@ -81,3 +82,39 @@ def test_no_child_of_ours_is_met_by_wait(harness):
               "jobs; trap - CHLD; wait; echo end")
     outcome = harness.same_with_and_without(["bash", "-c", script])
     assert re.fullmatch(r"(child\n)?status 0\n(child\n)?end\n", outcome.out), outcome.out
+
+
+# ---- namespaces -------------------------------------------------------------------------------
+
+
+def test_without_proc(harness):
+    """/proc is hidden from the program and its collector: what it would have said is not known, no more."""
+    private = ["unshare", "-m", "sh", "-c", 'mount -t tmpfs none /proc && exec "$@"', "sh"]
+    if subprocess.run(private + ["true"], capture_output=True).returncode:
+        pytest.skip("no mount namespace may be made here")
+    outcome = harness.record(private + [fault("burst"), "2", "0.7"])
+    assert (outcome.status, outcome.out, outcome.err) == (0, "done\n", "")
+    harness.assert_true()
+    assert harness.trace().lost() == {}
+    assert harness.trace().meta("ended") != "exec"
+
+
+@pytest.mark.parametrize("collector", [{}, {"LAYOUTSPY_COLLECTOR": "none"}], ids=["collector", "no-collector"])
+def test_child_that_is_process_1_of_its_namespace(harness, collector):
+    outcome = harness.run([fault("pid_space")], harness.environment(**collector))
+    if outcome.status == 77:
+        pytest.skip("no pid namespace may be made here")
+    assert (outcome.status, outcome.out, outcome.err) == (0, "child 3\n", "")
+    for path in harness.traces():
+        taken = harness.layoutspy("info", path)
+        assert (taken.status, taken.err) == (0, ""), repr(taken)
+    harness.settle()
+    assert len(harness.traces()) == 2
+    for path in harness.traces():
+        trace = harness.trace(path)
+        mine, other, calls = ("parent", "child", 6) if path == harness.out else ("child", "parent", 3)
+        assert trace.pid() != 1 or mine == "child"
+        assert trace.one("SELECT COUNT(*) FROM call") == calls
+        assert trace.one("SELECT COUNT(*) FROM call WHERE stack IS NULL") == 0
+        functions = {row[0] for row in trace.rows("SELECT function FROM stack_frame")}
+        assert f"calls_of_the_{mine}" in functions and f"calls_of_the_{other}" not in functions

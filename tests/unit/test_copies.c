@@ -153,12 +153,35 @@ static void test_after_the_free(void **state) {
     assert_int_equal(maker_number(&maker, "SELECT COUNT(*) FROM pageable_copy"), 2);
 }
 
+/* A runtime whose cudaMemcpy calls its own cudaMemcpyAsync through us: one copy, two calls. */
+static void test_passed_on(void **state) {
+    (void)state;
+    maker_call_with(&maker, 1, cudaMemcpyAsync, 102, 106, 0, LS_CALL_NESTED, 0, 0, DEVICE, HOST, 64,
+                    H2D, 0);
+    maker_call(&maker, 1, cudaMemcpy, 100, 108, DEVICE, HOST, 64, H2D);
+    maker_call(&maker, 1, cudaMemcpy, 110, 111, DEVICE, HOST, 65, H2D);
+    collect();
+    assert_string_equal(maker_ask(&maker, "SELECT group_concat(bytes) FROM all_copy"), "64,65");
+    assert_string_equal(maker_ask(&maker, "SELECT COUNT(*) FROM api_call WHERE class='copy'"), "3");
+}
+
+/* Nothing could be asked about an address that no recorded call made known. */
+static void test_not_answered(void **state) {
+    (void)state;
+    maker_call_with(&maker, 1, cudaMemcpy, 100, 101, 0, 0, LS_KINDS(LS_ASKED_FAILED, 0), 0, DEVICE,
+                    HOST, 64, H2D);
+    collect();
+    assert_string_equal(copy(100), "unknown>device H2D 64");
+    assert_string_equal(maker_ask(&maker, "SELECT COUNT(*) FROM pageable_copy"), "0");
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        TEST(test_plain),           TEST(test_default_kind),   TEST(test_arrays_and_symbols),
-        TEST(test_lost_allocation), TEST(test_after_the_free),
+        TEST(test_plain),          TEST(test_default_kind), TEST(test_arrays_and_symbols),
+        TEST(test_passed_on),      TEST(test_not_answered), TEST(test_lost_allocation),
+        TEST(test_after_the_free),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
