@@ -12,5 +12,8 @@ void ls_complain(const char *path, const char *format, ...) {
     va_start(args, format);
     vsnprintf(line, sizeof line, format, args);
     va_end(args);
+    for (char *p = line; *p; p++)
+        if (*p == '\n')
+            *p = ' '; /* SQLite's messages may have several lines; an error has one */
     fprintf(stderr, "layoutspy: %s: %s\n", path, line);
 }

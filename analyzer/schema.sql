@@ -118,7 +118,7 @@ CREATE VIEW all_copy AS SELECT
     FROM copy;
 
 CREATE VIEW pageable_copy AS SELECT * FROM all_copy WHERE call_id IN
-    (SELECT id FROM copy WHERE status = 0 AND (direction = 1 AND src_kind = 1 OR direction = 2 AND dst_kind = 1));
+    (SELECT id FROM copy WHERE status = 0 AND bytes > 0 AND (direction = 1 AND src_kind = 1 OR direction = 2 AND dst_kind = 1));
 
 CREATE VIEW lost_event AS SELECT reason, SUM(count) AS count FROM lost GROUP BY reason;
 

@@ -3,6 +3,7 @@
  */
 #include "watch.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -62,13 +63,38 @@ static int64_t now_ms(void) {
     return (int64_t)ts.tv_sec * 1000 + ts.tv_nsec / 1000000;
 }
 
+/*
+ * Is there no process in a pid namespace any more? Only the first namespace sees all others, and
+ * only what we may look at counts: one link that cannot be read leaves it open.
+ */
+static bool space_is_gone(uint64_t space, uint64_t own) {
+    const uint64_t first = 0xeffffffc; /* PROC_PID_INIT_INO of Linux */
+    struct dirent *entry;
+    DIR *proc = own == first ? opendir("/proc") : NULL;
+    bool gone = proc != NULL;
+    while (gone && (entry = readdir(proc))) {
+        char path[64];
+        struct stat st;
+        if (entry->d_name[0] < '1' || entry->d_name[0] > '9' || strcmp(entry->d_name, "1") == 0)
+            continue; /* 1 is in the first namespace, whether or not we may look at it */
+        snprintf(path, sizeof path, "/proc/%.20s/ns/pid", entry->d_name);
+        if (stat(path, &st) == 0 ? st.st_ino == space : errno != ENOENT && errno != ESRCH)
+            gone = false;
+    }
+    if (proc)
+        closedir(proc);
+    return gone;
+}
+
 void ls_watch_init(struct ls_watch *watch, pid_t pid, uint64_t start, uint64_t image,
                    uint64_t space) {
     struct stat own;
     *watch = (struct ls_watch){.pid = pid, .start = start, .image = image, .pidfd = -1};
     watch->elsewhere = space && stat("/proc/self/ns/pid", &own) == 0 && own.st_ino != space;
-    if (watch->elsewhere)
+    if (watch->elsewhere) {
+        watch->dead = space_is_gone(space, own.st_ino);
         return;
+    }
     watch->pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
     if (watch->pidfd < 0 && errno == ESRCH)
         watch->dead = true;

@@ -18,7 +18,7 @@ struct ls_watch {
     uint64_t image;    /* field 28, 0: not known */
     int pidfd;         /* -1: there are none */
     int64_t looked_ms; /* at /proc */
-    bool elsewhere;    /* in a pid namespace that is not ours: /proc says nothing about it */
+    bool elsewhere;    /* in a pid namespace that is not ours, and may be alive there */
     bool dead;
     bool replaced; /* dead by an exec */
 };

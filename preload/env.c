@@ -36,6 +36,10 @@ static uint64_t parse_size(const char *text, uint64_t fallback) {
     case 'G':
         shift = 30;
         break;
+    case 't':
+    case 'T':
+        shift = 40;
+        break;
     default:
         break;
     }
@@ -53,4 +57,6 @@ void ls_env_read(struct ls_env *env) {
     env->out = get("LAYOUTSPY_OUT");
     env->collector = get("LAYOUTSPY_COLLECTOR");
     env->spool_max = parse_size(get("LAYOUTSPY_SPOOL_MAX"), LS_SPOOL_MAX_DEFAULT);
+    if (env->spool_max < LS_SPOOL_MAX_LEAST)
+        env->spool_max = LS_SPOOL_MAX_LEAST;
 }

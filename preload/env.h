@@ -14,10 +14,11 @@ struct ls_env {
     bool stacks;           /* LAYOUTSPY_STACKS=off turns them off */
     const char *out;       /* LAYOUTSPY_OUT: path or pattern, NULL where unset or empty */
     const char *collector; /* LAYOUTSPY_COLLECTOR: path, "none", or NULL */
-    uint64_t spool_max;    /* LAYOUTSPY_SPOOL_MAX, bytes; suffixes K M G */
+    uint64_t spool_max;    /* LAYOUTSPY_SPOOL_MAX, bytes; suffixes K M G T */
 };
 
 #define LS_SPOOL_MAX_DEFAULT (1ull << 30)
+#define LS_SPOOL_MAX_LEAST (300u << 10) /* the header and two chunks: less would record nothing */
 
 void ls_env_read(struct ls_env *env);
 

@@ -30,6 +30,10 @@ const char *ls_trace_name_parent(void) {
 }
 
 static bool create(const char *path) {
+    if (strlen(path) > LS_TRACE_PATH_MAX) {
+        errno = ENAMETOOLONG;
+        return false;
+    }
     int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
     if (fd < 0)
         return false;

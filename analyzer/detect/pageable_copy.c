@@ -16,6 +16,7 @@
 #include "../human.h"
 #include "../json_text.h"
 #include "detect.h"
+#include "query.h"
 #include "thresholds.h"
 
 #define ROWS 3 /* the longest copies of a group, kept as evidence */
@@ -87,7 +88,7 @@ static int read_groups(struct ls_detect *d, struct group **all) {
     int rc = sqlite3_prepare_v2(
         d->db,
         "SELECT COALESCE(stack, 0), direction, api, id, start_ns, bytes, blocked_ns, is_async "
-        "FROM copy WHERE status = 0 AND (direction = 1 AND src_kind = 1"
+        "FROM copy WHERE status = 0 AND bytes > 0 AND (direction = 1 AND src_kind = 1"
         " OR direction = 2 AND dst_kind = 1)",
         -1, &stmt, NULL);
     if (rc != SQLITE_OK)
@@ -262,6 +263,14 @@ static char *title_of(const struct group *g, enum shape shape, bool load) {
     }
 }
 
+/* When the program first gave the device something to do that a later copy could wait for. */
+static int64_t first_queued_ns(sqlite3 *db) {
+    return ls_query_int(db, INT64_MAX,
+                        "SELECT start_ns FROM call WHERE status = 0 AND api IN (SELECT id FROM api "
+                        "WHERE class IN ('launch', 'graph') OR name LIKE '%Async%') "
+                        "ORDER BY id LIMIT 1");
+}
+
 static char *why_of(const struct group *g, enum shape shape, bool waited) {
     struct ls_human mean, needed, size;
     ls_human_ns(&mean, g->blocked_ns / g->count);
@@ -396,7 +405,9 @@ static void add_finding(struct ls_detect *d, const struct ls_detector *self, con
                         const struct pinned *pinned) {
     enum shape shape = shape_of(g);
     bool load = is_load(d, g);
-    bool waited = (double)g->blocked_ns > LS_WAITED_FACTOR * expected_ns(g);
+    /* Long, and there was something to wait for: else it was page faults, or CUDA's first use. */
+    bool waited = (double)g->blocked_ns > LS_WAITED_FACTOR * expected_ns(g) &&
+                  first_queued_ns(d->db) < g->last_ns;
     const char *basis;
     struct ls_finding *f = ls_finding_add(d, self->kind);
     f->count = g->count;

@@ -40,6 +40,7 @@
 #define LS_CHUNK_MAGIC 0x6b6e6863u /* "chnk" */
 #define LS_CLOCK_PAIRS 8
 #define LS_PATH_MAX 2048
+#define LS_TRACE_PATH_MAX 500 /* of a trace: SQLite takes no path much longer */
 
 /* A pointer file TRACE.spool, where the spool had to lie on another disk: this, a path, newline. */
 #define LS_SPOOL_POINTER "layoutspy spool is at "

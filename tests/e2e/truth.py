@@ -289,7 +289,8 @@ def _check_copies(trace, pairs, arrays, result):
         _check_copy(call, recorded, copies.get(recorded["id"]), arrays, result)
         sides = {"H2D": "src_kind", "D2H": "dst_kind"}
         side = sides.get(call.keys.get("direction"))
-        if call.status == 0 and side and call.keys.get(side) == "pageable" and not recorded["flags"] & 2:
+        moved = call.status == 0 and _copy_bytes(call, arrays) != 0
+        if moved and side and call.keys.get(side) == "pageable" and not recorded["flags"] & 2:
             pageable.add(recorded["id"])
         result.counts["copies"] += 1
     for extra in set(copies) - expected:
@@ -337,7 +338,7 @@ def replay(calls):
     """The lifetimes that a process's calls make, in order; `how` None: live, else end_reason.
 
     Lines are written as calls return, so another thread's allocation at the same address may come
-    before the free that made room for it: a free ends the oldest lifetime of its address.
+    before the free that made room for it: a free ends the oldest lifetime of its address and kind.
     """
     lives, live = [], defaultdict(deque)
     for call in calls:
@@ -354,8 +355,10 @@ def replay(calls):
             live[life.kind == "registered", life.address].append(life)
         elif cls in FREES and call.number("ptr"):
             olds = live[cls == "unregister", call.number("ptr")]
-            if olds:
-                life = olds.popleft()
+            freed = call.keys.get("memory")
+            life = next((old for old in olds if freed in (None, old.kind)), None)
+            if life:
+                olds.remove(life)
                 life.free_api, life.how = call.name, 0
         elif call.name == "cudaDeviceReset":
             for life in lives:

@@ -37,9 +37,9 @@ int main(void) {
     alarm(15);
     call();
     CHECK(pthread_create(&other, NULL, steady, NULL));
-    for (int round = 0; round < 60; round++) {
+    for (int round = 0; round < 40; round++) {
         CHECK(pthread_create(&worker, NULL, until_cancelled, NULL));
-        usleep((useconds_t)(50 * round));
+        usleep((useconds_t)(30 * round));
         CHECK(pthread_cancel(worker));
         CHECK(pthread_join(worker, &result));
         EXPECT(result == PTHREAD_CANCELED);

@@ -6,13 +6,13 @@
 
 int main(int argc, char **argv) {
     static char stub[200000];
-    static void **module[20000];
+    static void **module[60000];
     int next = 0;
 
     if (argc != 3)
         return 2;
     int modules = atoi(argv[1]), kernels = atoi(argv[2]);
-    EXPECT(modules <= 20000 && modules * kernels <= (int)sizeof stub);
+    EXPECT(modules <= 60000 && modules * kernels <= (int)sizeof stub);
     for (int m = 0; m < modules; m++) {
         module[m] = register_module();
         for (int k = 0; k < kernels; k++)

@@ -55,5 +55,5 @@ def test_copy_while_an_error_is_pending(harness):
 
 def test_modules_that_go_one_by_one(harness):
     """A framework takes its modules away at its end: no walk through all kernels for each."""
-    harness.same_with_and_without([fault("many_modules"), "20000", "8"], standin=False, timeout=30)
+    harness.same_with_and_without([fault("many_modules"), "60000", "2"], standin=False, timeout=8)
     assert harness.trace().one("SELECT COUNT(*) FROM call") == 1

@@ -7,10 +7,12 @@
 #include <stdint.h>
 
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -57,14 +59,31 @@ static void test_self(void **state) {
     ls_watch_destroy(&watch);
 }
 
-/* Its pid means nothing here, so neither does that there is no such process. */
+/* Its pid means nothing here; what tells is whether its namespace is still there. */
 static void test_elsewhere(void **state) {
     (void)state;
     struct ls_watch watch;
-    ls_watch_init(&watch, getpid(), stat_field(getpid(), 22) + 1, 0, 1);
+    struct stat own, other;
+    assert_int_equal(stat("/proc/self/ns/pid", &own), 0);
+    ls_watch_init(&watch, getpid(), stat_field(getpid(), 22) + 1, 0, 1); /* no such namespace */
+    assert_true(watch.elsewhere);
+    assert_true(ls_watch_dead(&watch) || own.st_ino != 0xeffffffc);
+    ls_watch_destroy(&watch);
+    if (unshare(CLONE_NEWPID) != 0)
+        skip();
+    pid_t pid = fork(); /* the first process of a new one */
+    if (pid == 0)
+        for (;;)
+            pause();
+    char path[64];
+    snprintf(path, sizeof path, "/proc/%d/ns/pid", (int)pid);
+    assert_int_equal(stat(path, &other), 0);
+    ls_watch_init(&watch, 1, 12345, 0, other.st_ino);
     assert_true(watch.elsewhere);
     assert_false(ls_watch_dead(&watch));
     ls_watch_destroy(&watch);
+    kill(pid, SIGKILL);
+    waitpid(pid, NULL, 0);
 }
 
 static void test_killed(void **state) {
@@ -143,11 +162,9 @@ static void test_threads_outlive_main(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_self),
-        cmocka_unit_test(test_elsewhere),
-        cmocka_unit_test(test_killed),
-        cmocka_unit_test(test_exec),
-        cmocka_unit_test(test_threads_outlive_main),
+        cmocka_unit_test(test_self),      cmocka_unit_test(test_killed),
+        cmocka_unit_test(test_exec),      cmocka_unit_test(test_threads_outlive_main),
+        cmocka_unit_test(test_elsewhere), /* last: it leaves the pid namespace for children */
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
