@@ -3,19 +3,27 @@
  *
  * One thread, never in a signal handler.
  */
+#include <ctype.h>
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "beside.h"
 #include "common/pattern.h"
 #include "detect/detect.h"
+#include "human.h"
 #include "launch.h"
 #include "options.h"
+#include "query.h"
 #include "render/render.h"
 #include "trace.h"
 #include "verbs.h"
+
+#define OTHERS_SHOWN 8 /* traces of other processes, each of which is read */
 
 struct run_options {
     const char *out; /* NULL: not given */
@@ -90,6 +98,26 @@ static int check_pattern(const char *pattern) {
     return LS_EXIT_USAGE;
 }
 
+/* The library takes its default for a wrong value, and has nobody to tell. */
+static int check_spool_max(void) {
+    const char *text = getenv("LAYOUTSPY_SPOOL_MAX");
+    char *end;
+    if (!text || !*text)
+        return LS_EXIT_OK;
+    errno = 0;
+    unsigned long long value = strtoull(text, &end, 10);
+    const char *suffixes = "KMGT", *suffix = *end ? strchr(suffixes, toupper(*end)) : NULL;
+    int shift = suffix ? (int)(suffix - suffixes + 1) * 10 : 0;
+    if (isdigit((unsigned char)*text) && value && !errno && !end[suffix ? 1 : 0] &&
+        value <= UINT64_MAX >> shift)
+        return LS_EXIT_OK;
+    fprintf(stderr,
+            "layoutspy: LAYOUTSPY_SPOOL_MAX='%s' is no size; give a number of bytes, or one with "
+            "K, M, G or T behind it\n",
+            text);
+    return LS_EXIT_USAGE;
+}
+
 /* The path as the user would type it: relative where it lies below here. */
 static const char *short_path(const char *path) {
     static char cwd[LS_PATH_MAX];
@@ -121,21 +149,64 @@ static void note_ending(struct ls_trace *trace, const struct ls_launch *launch) 
         sqlite3_exec(trace->db, sql, NULL, NULL, NULL); /* it is a nicety: no word if it fails */
 }
 
+static void say_unseen(int status) {
+    const char *disable = getenv("LAYOUTSPY_DISABLE");
+    if (disable && *disable)
+        fprintf(stderr, "layoutspy: nothing was recorded with LAYOUTSPY_DISABLE=%s\n", disable);
+    else if (status != 126 && status != 127) /* what a shell, or env, says that started nothing */
+        fputs("layoutspy: no CUDA call was seen, so there is no trace (unseen are a statically "
+              "linked CUDA runtime, RTLD_DEEPBIND, dlsym on a handle, and the driver API)\n",
+              stderr);
+}
+
+/* A trace of another process of this run: its name, and how much is wrong in it. */
+static void sum_up_other(const struct ls_launch *launch, const char *path) {
+    struct ls_trace trace;
+    if (ls_trace_open(&trace, path) != LS_EXIT_OK)
+        return;
+    if (ls_query_meta_int(trace.db, 0, "start_real_ns") >= launch->start_real_ns &&
+        ls_detect_run(&trace) == LS_EXIT_OK) {
+        int64_t problems =
+            ls_query_int(trace.db, 0, "SELECT COUNT(*) FROM finding WHERE severity = 'problem'");
+        int64_t warnings =
+            ls_query_int(trace.db, 0, "SELECT COUNT(*) FROM finding WHERE severity = 'warning'");
+        fprintf(stderr, "  beside it: %s, %lld %s, %lld %s\n", path, (long long)problems,
+                ls_plural(problems, "problem", "problems"), (long long)warnings,
+                ls_plural(warnings, "warning", "warnings"));
+    }
+    ls_trace_close(&trace);
+}
+
+/* Written during this run? Earlier runs' traces are not even opened. */
+static bool is_recent(const char *path, const struct ls_launch *launch) {
+    char spool[LS_PATH_MAX + 8];
+    struct stat st;
+    snprintf(spool, sizeof spool, "%s.spool", path);
+    return (stat(path, &st) == 0 || stat(spool, &st) == 0) &&
+           st.st_mtime >= launch->start_real_ns / 1000000000;
+}
+
+static void sum_up_others(const struct ls_launch *launch, const struct ls_beside *beside) {
+    int shown = 0, more = 0;
+    for (size_t i = 0; i < beside->count; i++) {
+        if (!is_recent(beside->path[i], launch))
+            continue;
+        if (shown++ < OTHERS_SHOWN)
+            sum_up_other(launch, beside->path[i]);
+        else
+            more++;
+    }
+    if (more)
+        fprintf(stderr, "  ... and %d more beside it: layoutspy info names them\n", more);
+}
+
 /* Also waits for the collector: as the first process of a container we end it by ending. */
-static void sum_up(const struct ls_launch *launch, bool quiet) {
+static void sum_up(const struct ls_launch *launch, int status, bool quiet) {
     struct ls_trace trace;
     const char *path = short_path(launch->trace);
     if (!was_recorded(path)) {
-        if (quiet)
-            return;
-        const char *disable = getenv("LAYOUTSPY_DISABLE");
-        if (disable && *disable)
-            fprintf(stderr, "layoutspy: nothing was recorded with LAYOUTSPY_DISABLE=%s\n", disable);
-        else
-            fputs(
-                "layoutspy: no CUDA call was seen (a statically linked CUDA runtime cannot be), so "
-                "there is no trace\n",
-                stderr);
+        if (!quiet)
+            say_unseen(status);
         return;
     }
     if (ls_trace_open(&trace, path) != LS_EXIT_OK)
@@ -143,8 +214,14 @@ static void sum_up(const struct ls_launch *launch, bool quiet) {
     note_ending(&trace, launch);
     if (!quiet && !trace.partial && ls_detect_run(&trace) == LS_EXIT_OK &&
         ls_render_summary(&trace, stderr) == SQLITE_OK)
-        fprintf(stderr, "  trace: %s; next: layoutspy report %s\n", path, path);
+        fprintf(stderr, "  trace: %s; next: %s report %s\n", path, program_invocation_name, path);
     ls_trace_close(&trace);
+    if (quiet)
+        return;
+    struct ls_beside beside;
+    ls_beside_find(path, &beside);
+    sum_up_others(launch, &beside);
+    ls_beside_free(&beside);
 }
 
 static int run(int argc, char **argv) {
@@ -159,13 +236,15 @@ static int run(int argc, char **argv) {
     launch.argv = options.argv;
     int status = check_pattern(launch.pattern);
     if (status == LS_EXIT_OK)
+        status = check_spool_max();
+    if (status == LS_EXIT_OK)
         status = ls_launch_find_library(&launch);
     if (status == LS_EXIT_OK)
         status = ls_launch_start(&launch);
     if (status != LS_EXIT_OK)
         return status;
     status = ls_launch_wait(&launch);
-    sum_up(&launch, options.quiet);
+    sum_up(&launch, status, options.quiet);
     return status;
 }
 

@@ -14,6 +14,7 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "common/pattern.h"
@@ -206,10 +207,13 @@ int ls_launch_start(struct ls_launch *launch) {
     struct message message;
     struct sigaction before[2 + PASSED_ON];
     sigset_t block, mask;
+    struct timespec now;
     if (pipe2(pipe, O_CLOEXEC) != 0) {
         ls_complain(launch->argv[0], "cannot be started: %s", strerror(errno));
         return 126;
     }
+    clock_gettime(CLOCK_REALTIME, &now);
+    launch->start_real_ns = (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
     /* A signal between fork and the handlers' return must not run our handler in the child. */
     sigfillset(&block);
     sigprocmask(SIG_BLOCK, &block, &mask);

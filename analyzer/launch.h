@@ -8,6 +8,7 @@
 
 #include <limits.h>
 #include <stdbool.h>
+#include <stdint.h>
 #include <sys/types.h>
 
 #include "layoutspy/format.h"
@@ -18,6 +19,7 @@ struct ls_launch {
     char **argv;             /* the command; not owned */
     char library[PATH_MAX];  /* what ls_launch_find_library() found */
     char trace[LS_PATH_MAX]; /* absolute path of the trace, once started */
+    int64_t start_real_ns;   /* ns since 1970, when it was started */
     pid_t pid;
     int status; /* of waitpid(), once it has ended */
 };

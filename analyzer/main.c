@@ -14,13 +14,11 @@ static const struct ls_verb *const verbs[] = {
 #define VERB_COUNT (sizeof verbs / sizeof verbs[0])
 
 static void print_help(FILE *to) {
-    fputs(
-        "usage: layoutspy VERB [ARGUMENTS...]\n"
-        "\n"
-        "Records a CUDA program into an SQLite file, and says what its memory, copies and tensor\n"
-        "layouts cost.\n"
-        "\n",
-        to);
+    fputs("usage: layoutspy VERB [ARGUMENTS...]\n"
+          "\n"
+          "Records a CUDA program into an SQLite file, and says what its memory and copies cost.\n"
+          "\n",
+          to);
     for (size_t i = 0; i < VERB_COUNT; i++)
         fprintf(to, "  %-9s %s\n", verbs[i]->name, verbs[i]->summary);
     fputs("\n"

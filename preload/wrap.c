@@ -16,15 +16,19 @@
 #include "stack_native.h"
 #include "state.h"
 
+/* Calls of handlers that came while their thread attached: there may be no header yet. */
+static _Atomic uint64_t uncounted;
+
 /* A thread's first call, or the first after a fork, or nothing to record. */
 static __attribute__((noinline, cold)) struct ls_thread *attach(void) {
     /* What ls_self is meanwhile: a handler that interrupts this finds it. (A flag of its own
      * would cost 16 bytes of the static TLS.) */
     static struct ls_thread attaching = {.epoch = LS_EPOCH_OFF - 1}; /* no session ever has it */
     struct ls_thread *stale = ls_self;
-    if (stale == &attaching ||
-        atomic_load_explicit(&ls_live->epoch, memory_order_relaxed) == LS_EPOCH_OFF)
+    if (stale == &attaching) {
+        atomic_fetch_add(&uncounted, 1);
         return NULL;
+    }
     ls_self = &attaching;
     bool started;
     struct ls_thread *self = NULL;
@@ -37,6 +41,9 @@ static __attribute__((noinline, cold)) struct ls_thread *attach(void) {
         ls_session_describe(self);
         ls_not_busy(self);
     }
+    uint64_t missed = self ? atomic_exchange(&uncounted, 0) : 0;
+    if (missed)
+        atomic_fetch_add(&ls_session.header->lost[LS_LOST_REENTRY], missed);
     return self;
 }
 

@@ -38,6 +38,8 @@ build() {
     if [ ! -f "$dir/build.ninja" ]; then
         say "configuring $dir (the first time, libunwind is built too)"
         rm -rf "$dir"
+        # meson would build it as well, but keeps to itself what that said.
+        quietly "$dir.log" tools/libunwind/build || return
         quietly "$dir.log" meson setup "${options[@]}" "$dir" || return
     elif [ ${#options[@]} -gt 0 ]; then
         quietly "$dir.log" meson configure "${options[@]}" "$dir" || return

@@ -11,6 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../ending.h"
+#include "../failures.h"
 #include "../json_text.h"
 #include "../query.h"
 #include "../term.h"
@@ -56,7 +58,8 @@ const char *ls_memory_kind_name(int kind) {
 }
 
 double ls_share_of_run(const struct ls_detect *d, int64_t ns) {
-    return (double)ns / (double)d->run_ns;
+    double share = (double)ns / (double)d->run_ns;
+    return share < 1 ? share : 1; /* threads side by side can spend more than the run's length */
 }
 
 double ls_share_of_memory(const struct ls_detect *d, int64_t bytes) {
@@ -95,7 +98,7 @@ static void gather(struct ls_detect *d) {
     d->begin_ns =
         ls_query_int(db, 0, "SELECT start_ns + duration_ns FROM call ORDER BY id LIMIT 1");
     d->end_ns = ls_query_int(db, 0, "SELECT MAX(start_ns + duration_ns) FROM call");
-    d->run_ns = ls_query_meta_int(db, 0, "end_ns");
+    d->run_ns = ls_recorded_ns(db);
     if (d->run_ns < d->end_ns)
         d->run_ns = d->end_ns;
     if (d->run_ns < 1)
@@ -114,7 +117,11 @@ static void gather(struct ls_detect *d) {
                     db, 0, "SELECT COUNT(*) FROM meta WHERE key = 'ended' AND value <> 'exit'") > 0;
     d->pytorch =
         ls_query_int(db, 0, "SELECT COUNT(*) FROM module WHERE path LIKE '%/libc10_cuda.so%'") > 0;
-    d->lost = ls_query_int(db, 0, "SELECT SUM(count) FROM lost");
+    d->running = !ls_ending_known(db);
+    d->out_of_memory = ls_failures_of_memory(db);
+    /* Calls without a stack or a name are there all the same. */
+    d->lost = ls_query_int(
+        db, 0, "SELECT SUM(count) FROM lost WHERE reason NOT IN ('stacks', 'kernel-names')");
 }
 
 /* Severity first; then the share of the run or of the device that the change would give back. */

@@ -40,9 +40,11 @@ struct ls_detect {
     int64_t run_ns;   /* length of the recording, at least 1 */
     int64_t capacity; /* bytes of the largest device, or LS_CAPACITY_UNKNOWN */
     bool capacity_known;
-    bool abrupt;  /* it ended without its exit handlers: a signal, abort, _exit */
-    bool pytorch; /* its libraries were loaded */
-    int64_t lost; /* events that are missing from the trace */
+    bool abrupt;           /* it ended without its exit handlers: a signal, abort, _exit */
+    bool running;          /* it has no end yet */
+    bool pytorch;          /* its libraries were loaded */
+    int64_t out_of_memory; /* calls that found no memory */
+    int64_t lost;          /* events that are missing from the trace */
     /* detect.c's own */
     struct ls_finding *finding;
     size_t finding_count, finding_room;
@@ -80,7 +82,7 @@ void ls_detect_no_memory(void) __attribute__((noreturn));
 /* The word for a memory kind: "device", "pinned". */
 const char *ls_memory_kind_name(int kind);
 
-/* Shares of the run and of the device: what severity and rank go by. */
+/* Shares of the run, at most 1, and of the device: what severity and rank go by. */
 double ls_share_of_run(const struct ls_detect *d, int64_t ns);
 double ls_share_of_memory(const struct ls_detect *d, int64_t bytes);
 

@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../ending.h"
 #include "../human.h"
 #include "../json_text.h"
 #include "../query.h"
@@ -302,14 +303,39 @@ static void add_owned(struct ls_detect *d, const struct group *g) {
         ls_format("%s held %s of %s memory in %s %s at the end: %s, not a leak", g->owner.name,
                   ls_human_bytes(&bytes, g->bytes), ls_memory_kind_name(g->kind),
                   ls_human_count(&count, g->held), ls_plural(g->held, "piece", "pieces"),
-                  pool ? "cached for reuse" : "the library's own");
+                  !pool              ? "the library's own"
+                  : d->out_of_memory ? "in use or cached"
+                                     : "cached for reuse");
     json_object_set_new(
         f->evidence, "why",
-        json_string(pool ? "A pool keeps what the program gave back, to serve the next request "
-                           "without a call to the driver. Who holds blocks inside it is not in "
-                           "this trace."
-                         : "Workspaces and tables that the library makes once and keeps."));
-    f->advice = ls_format("Nothing to do, unless another program needs the memory meanwhile.");
+        json_string(pool && d->out_of_memory
+                        ? "Allocations failed in this run, so the pool was full or in pieces. Who "
+                          "holds blocks inside it is not in this trace."
+                    : pool ? "A pool keeps what the program gave back, to serve the next request "
+                             "without a call to the driver. Who holds blocks inside it is not in "
+                             "this trace."
+                           : "Workspaces and tables that the library makes once and keeps."));
+    f->advice = ls_format(
+        "%s", d->out_of_memory
+                  ? "Ask the framework who holds its memory (PyTorch: torch.cuda.memory_summary(), "
+                    "or a snapshot by torch.cuda.memory._dump_snapshot())."
+                  : "Nothing to do, unless another program needs the memory meanwhile.");
+}
+
+/* Nothing is a leak before the end: it may be freed yet. */
+static void skip_running(struct ls_detect *d, const struct ls_detector *self,
+                         const struct groups *all) {
+    struct ls_human bytes, count;
+    int64_t live = 0, live_bytes = 0;
+    for (size_t i = 0; i < all->count; i++) {
+        live += all->at[i].held;
+        live_bytes += all->at[i].bytes;
+    }
+    ls_detect_skip(d, self->kind,
+                   "the recording has no end yet: what the program holds so far, %s in %s %s, may "
+                   "be freed before it ends",
+                   ls_human_bytes(&bytes, live_bytes), ls_human_count(&count, live),
+                   ls_plural(live, "allocation", "allocations"));
 }
 
 static void report_groups(struct ls_detect *d, const struct ls_detector *self, struct groups *all) {
@@ -328,13 +354,14 @@ static void report_groups(struct ls_detect *d, const struct ls_detector *self, s
         } /* else: one that the program left to its cudaDeviceReset on purpose */
     }
     struct ls_human bytes, count;
+    char *ending = live ? ls_ending_text(d->db) : NULL;
     if (live)
         ls_detect_skip(d, self->kind,
-                       "the program ended without its exit handlers (killed, aborted or by _exit): "
-                       "that it held %s in %s %s then is no leak by itself, so only growth was "
-                       "looked for",
-                       ls_human_bytes(&bytes, live_bytes), ls_human_count(&count, live),
-                       ls_plural(live, "allocation", "allocations"));
+                       "the program %s: that it held %s in %s %s then is no leak by itself, so "
+                       "only growth was looked for",
+                       ending ? ending : "was cut off", ls_human_bytes(&bytes, live_bytes),
+                       ls_human_count(&count, live), ls_plural(live, "allocation", "allocations"));
+    free(ending);
 }
 
 static void merge_groups(struct groups *all) {
@@ -360,7 +387,10 @@ static int run(struct ls_detect *d, const struct ls_detector *self) {
         for (size_t i = 0; i < all.count; i++)
             all.at[i].owner = ls_owner_of(d->db, all.at[i].stack, all.at[i].kind);
         merge_groups(&all);
-        report_groups(d, self, &all);
+        if (d->running)
+            skip_running(d, self, &all);
+        else
+            report_groups(d, self, &all);
     }
     for (size_t i = 0; i < all.count; i++) {
         free(all.at[i].site);

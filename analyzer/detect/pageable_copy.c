@@ -227,8 +227,9 @@ static int64_t gain_of(const struct group *g, enum shape shape, const char **bas
 static enum ls_severity severity_of(const struct ls_detect *d, const struct group *g,
                                     enum shape shape, bool load, int64_t gain) {
     double share = ls_share_of_run(d, gain);
-    bool repeated = g->count >= LS_REPEATED && !load &&
-                    ls_share_of_run(d, g->blocked_ns) >= LS_SHARE_NEGLIGIBLE;
+    double blocked = ls_share_of_run(d, g->blocked_ns);
+    bool noise = g->blocked_ns < LS_NOISE_NS && blocked < LS_SHARE_WARNING;
+    bool repeated = g->count >= LS_REPEATED && !load && !noise && blocked >= LS_SHARE_NEGLIGIBLE;
     if (share >= LS_SHARE_PROBLEM && !load)
         return LS_PROBLEM;
     if (share >= LS_SHARE_PROBLEM || (share >= LS_SHARE_WARNING && !load))

@@ -14,6 +14,9 @@
 #define LS_SHARE_WARNING 0.01
 /* Below this, what happens again and again is only noted: one second in three hours. */
 #define LS_SHARE_NEGLIGIBLE 1e-4
+/* Nor does anybody notice less than this in all, unless it is a good part of a short run: one read
+ * from disk, or one turn that the scheduler gives to another program, takes longer. */
+#define LS_NOISE_NS 500000
 /* Stands in for the device's size where the program never asked for it: a common small card. */
 #define LS_CAPACITY_UNKNOWN (INT64_C(16) << 30)
 

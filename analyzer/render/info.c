@@ -3,12 +3,13 @@
  *
  * Main thread only; not for signal handlers.
  */
-#include <glob.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
+#include "../beside.h"
+#include "../ending.h"
 #include "../human.h"
 #include "../query.h"
 #include "../term.h"
@@ -38,40 +39,26 @@ static void put_file(const struct ls_trace *trace, FILE *out) {
     free(version);
 }
 
-/* What happened to the program, in words; `ended` as meta has it. */
-static const char *ending(const char *ended) {
-    if (ended && strcmp(ended, "exit") == 0)
-        return "until the program ended";
-    if (ended && strcmp(ended, "killed") == 0)
-        return "until a signal ended the program";
-    if (ended && strcmp(ended, "exec") == 0)
-        return "until the process went on to run another program";
-    if (ended && strcmp(ended, "unknown") == 0)
-        return "until the program was killed, aborted or left by _exit";
-    return "the recording has no end yet";
-}
-
 static void put_times(sqlite3 *db, FILE *out) {
     struct ls_human date, length;
-    char *start = ls_query_meta(db, "start_real_ns"), *end = ls_query_meta(db, "end_ns");
-    char *ended = ls_query_meta(db, "ended");
+    char *start = ls_query_meta(db, "start_real_ns"), *ending = ls_ending_text(db);
     put_label("recorded", out);
-    fprintf(out, "from %s for %s, %s\n",
+    fprintf(out, "from %s for %s; the program %s\n",
             start ? ls_human_date(&date, strtoll(start, NULL, 10)) : "an unknown time",
-            end ? ls_human_ns(&length, strtoll(end, NULL, 10)) : "an unknown time", ending(ended));
+            ls_human_ns(&length, ls_recorded_ns(db)), ending ? ending : "has no end in the trace");
     free(start);
-    free(end);
-    free(ended);
+    free(ending);
 }
 
 /* All of meta that has no line of its own. */
 static int put_meta(sqlite3 *db, FILE *out) {
     sqlite3_stmt *stmt;
-    int rc = sqlite3_prepare_v2(db,
-                                "SELECT key, value FROM meta WHERE key NOT IN ('schema',"
-                                " 'layoutspy_version', 'start_real_ns', 'end_ns', 'ended')"
-                                " AND value <> '' ORDER BY key",
-                                -1, &stmt, NULL);
+    int rc = sqlite3_prepare_v2(
+        db,
+        "SELECT key, value FROM meta WHERE key NOT IN ('schema',"
+        " 'layoutspy_version', 'start_real_ns', 'end_ns', 'ended', 'exit_status', 'signal')"
+        " AND value <> '' ORDER BY key",
+        -1, &stmt, NULL);
     if (rc != SQLITE_OK)
         return rc;
     while ((rc = sqlite3_step(stmt)) == SQLITE_ROW) {
@@ -118,39 +105,19 @@ static const char rows_sql[] =
 static const char lost_sql[] =
     "SELECT reason, count FROM lost_event WHERE count > 0 ORDER BY 2 DESC";
 
-/* Traces of the program's children lie beside its own: NAME.PID.db for NAME.db. */
-static void put_children(const char *path, FILE *out) {
-    const char *slash = strrchr(path, '/'), *base = slash ? slash + 1 : path;
-    const char *dot = strrchr(base, '.');
-    if (!dot || dot == base)
-        dot = base + strlen(base);
-    size_t stem = (size_t)(dot - path), length = strlen(path);
-    char *pattern = malloc(length * 2 + 16), *p = pattern;
-    glob_t found;
-    if (!pattern)
-        return;
-    for (size_t i = 0; i < stem; i++) {
-        if (strchr("\\*?[", path[i]))
-            *p++ = '\\';
-        *p++ = path[i];
+/* Of a forked child, or of another process of the same run: the name does not tell which. */
+static void put_beside(const char *path, FILE *out) {
+    struct ls_beside beside;
+    ls_beside_find(path, &beside);
+    for (size_t i = 0; i < beside.count; i++) {
+        put_label("beside it", out);
+        fprintf(out, "%s\n", beside.path[i]);
     }
-    sprintf(p, ".[0-9]*%s", dot);
-    if (glob(pattern, 0, NULL, &found) == 0) {
-        for (size_t i = 0; i < found.gl_pathc; i++) {
-            /* Only digits in between, or it is another recording's. */
-            const char *number = found.gl_pathv[i] + stem + 1;
-            size_t digits = strspn(number, "0123456789");
-            if (strcmp(number + digits, dot) != 0)
-                continue;
-            put_label("child", out);
-            fprintf(out, "%s\n", found.gl_pathv[i]);
-        }
-        globfree(&found);
-    }
-    free(pattern);
+    ls_beside_free(&beside);
 }
 
 int ls_render_info(const struct ls_trace *trace, FILE *out) {
+    ls_render_incomplete(trace, out);
     put_file(trace, out);
     put_times(trace->db, out);
     int rc = put_meta(trace->db, out);
@@ -161,7 +128,7 @@ int ls_render_info(const struct ls_trace *trace, FILE *out) {
     if (rc == SQLITE_OK)
         rc = put_counts(trace->db, "lost", lost_sql, out);
     if (rc == SQLITE_OK) {
-        put_children(trace->path, out);
+        put_beside(trace->path, out);
         put_label("coverage", out);
         fputc('\n', out);
         rc = ls_render_coverage(trace->db, out);

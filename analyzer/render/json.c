@@ -9,13 +9,16 @@
 
 /*
  * The rows of a query as an array of objects. A column named "evidence" holds JSON already, and
- * goes out as it is: detect.c made it.
+ * goes out as it is: detect.c made it. A query's parameter is whether the trace is partial.
  */
-static int put_array(sqlite3 *db, const char *name, const char *sql, FILE *out) {
+static int put_array(const struct ls_trace *trace, const char *name, const char *sql, FILE *out) {
     sqlite3_stmt *stmt;
+    sqlite3 *db = trace->db;
     int rc = sqlite3_prepare_v2(db, sql, -1, &stmt, NULL);
     if (rc != SQLITE_OK)
         return rc;
+    if (sqlite3_bind_parameter_count(stmt))
+        sqlite3_bind_int(stmt, 1, trace->partial);
     fprintf(out, " \"%s\": [", name);
     const char *before = "\n  {";
     while ((rc = sqlite3_step(stmt)) == SQLITE_ROW) {
@@ -48,12 +51,14 @@ int ls_render_json(const struct ls_trace *trace, FILE *out) {
         {"coverage",
          "SELECT layer, state, detail FROM coverage UNION ALL SELECT 'events', 'partial',"
          " printf('%d lost: %s', count, reason) FROM lost_event WHERE count > 0"
+         " UNION ALL SELECT 'recording', 'partial', 'part of it could not be taken into the trace'"
+         " WHERE ?1"
          " ORDER BY layer, state, detail"},
     };
     const char *before = "{\n";
     for (size_t i = 0; i < sizeof part / sizeof part[0]; i++) {
         fputs(before, out);
-        int rc = put_array(trace->db, part[i].name, part[i].sql, out);
+        int rc = put_array(trace, part[i].name, part[i].sql, out);
         if (rc != SQLITE_OK)
             return rc;
         before = ",\n";

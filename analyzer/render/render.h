@@ -38,7 +38,14 @@ int ls_render_rows_json(sqlite3_stmt *stmt, FILE *out);
 void ls_render_wrapped(FILE *out, const char *first, const char *indent, const char *text,
                        int width);
 
-/* Coverage and lost events as text, each line indented by two. */
+/* A red line where some of the recording is not in the trace. */
+void ls_render_incomplete(const struct ls_trace *trace, FILE *out);
+
+/* No finding at all: not the whole truth where something went wrong that no detector looks for. */
+#define LS_NO_PROBLEMS(trouble)                                                                    \
+    ((trouble) ? "No problems found among what this version looks for" : "No problems found")
+
+/* Coverage as text, indented by two; lost events, a line each. */
 int ls_render_coverage(sqlite3 *db, FILE *out);
 int ls_render_lost(sqlite3 *db, FILE *out);
 

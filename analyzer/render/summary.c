@@ -4,8 +4,10 @@
  * Main thread only; not for signal handlers.
  */
 #include <inttypes.h>
-#include <string.h>
+#include <stdlib.h>
 
+#include "../ending.h"
+#include "../failures.h"
 #include "../human.h"
 #include "../query.h"
 #include "../term.h"
@@ -16,12 +18,17 @@
 
 static void put_totals(sqlite3 *db, FILE *out) {
     struct ls_human a, b, c;
-    fprintf(out, "layoutspy: %s calls in %s\n",
-            ls_human_count(&a, ls_query_int(db, 0, "SELECT COUNT(*) FROM call")),
-            ls_human_ns(&b, ls_query_meta_int(db, 0, "end_ns")));
-    fprintf(out, "  memory: %s allocations, %s; held at the end: %s\n",
-            ls_human_count(&a, ls_query_int(db, 0, "SELECT COUNT(*) FROM allocation")),
+    char *ending = ls_ending_text(db);
+    int64_t calls = ls_query_int(db, 0, "SELECT COUNT(*) FROM call");
+    int64_t allocations = ls_query_int(db, 0, "SELECT COUNT(*) FROM allocation");
+    fprintf(out, "layoutspy: %s %s in %s; the program %s\n", ls_human_count(&a, calls),
+            ls_plural(calls, "call", "calls"), ls_human_ns(&b, ls_recorded_ns(db)),
+            ending ? ending : "has no end in the trace");
+    free(ending);
+    fprintf(out, "  memory: %s %s, %s; held %s: %s\n", ls_human_count(&a, allocations),
+            ls_plural(allocations, "allocation", "allocations"),
             ls_human_bytes(&b, ls_query_int(db, 0, "SELECT SUM(size) FROM allocation")),
+            ls_ending_known(db) ? "at the end" : "so far",
             ls_human_bytes(&c, ls_query_int(db, 0,
                                             "SELECT SUM(size) FROM allocation"
                                             " WHERE end_ns IS NULL")));
@@ -34,7 +41,7 @@ static void put_totals(sqlite3 *db, FILE *out) {
             ls_human_bytes(&b, ls_query_int(db, 0, "SELECT SUM(bytes) FROM pageable_copy")));
 }
 
-static int put_findings(sqlite3 *db, FILE *out) {
+static int put_findings(sqlite3 *db, const char *none, FILE *out) {
     sqlite3_stmt *stmt;
     int shown = 0, more = 0, rc;
     rc = sqlite3_prepare_v2(db,
@@ -58,7 +65,7 @@ static int put_findings(sqlite3 *db, FILE *out) {
     }
     sqlite3_finalize(stmt);
     if (!shown)
-        fputs("  no problems found\n", out);
+        fprintf(out, "  %s\n", none);
     if (more)
         fprintf(out, "  ... and %d more in the report\n", more);
     return rc == SQLITE_DONE ? SQLITE_OK : rc;
@@ -82,7 +89,7 @@ static int put_sites(sqlite3 *db, FILE *out) {
                 ls_human_count(&calls, sqlite3_column_int64(stmt, 3)),
                 ls_plural(sqlite3_column_int64(stmt, 3), "call", "calls"));
         if (sqlite3_column_int64(stmt, 1))
-            fprintf(out, " (%s never freed)", ls_human_bytes(&live, sqlite3_column_int64(stmt, 1)));
+            fprintf(out, " (%s still held)", ls_human_bytes(&live, sqlite3_column_int64(stmt, 1)));
         fprintf(out, "  %s\n", sqlite3_column_text(stmt, 0));
     }
     sqlite3_finalize(stmt);
@@ -90,10 +97,14 @@ static int put_sites(sqlite3 *db, FILE *out) {
 }
 
 int ls_render_summary(const struct ls_trace *trace, FILE *out) {
+    char *failures = ls_failures_text(trace->db);
     put_totals(trace->db, out);
     int rc = ls_render_lost(trace->db, out);
+    if (failures)
+        fprintf(out, "  %s\n", failures);
     if (rc == SQLITE_OK)
-        rc = put_findings(trace->db, out);
+        rc = put_findings(trace->db, LS_NO_PROBLEMS(failures != NULL), out);
+    free(failures);
     if (rc == SQLITE_OK)
         rc = put_sites(trace->db, out);
     return rc;

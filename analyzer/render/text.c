@@ -8,6 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../ending.h"
+#include "../failures.h"
 #include "../human.h"
 #include "../query.h"
 #include "../term.h"
@@ -41,42 +43,32 @@ void ls_render_wrapped(FILE *out, const char *first, const char *indent, const c
     putc('\n', out);
 }
 
+void ls_render_incomplete(const struct ls_trace *trace, FILE *out) {
+    if (!trace->partial)
+        return;
+    ls_term_style(out, LS_RED);
+    fputs("INCOMPLETE", out);
+    ls_term_style(out, LS_PLAIN);
+    fputs(": part of the recording could not be taken into this trace (why: see stderr)\n", out);
+}
+
 static void put_header(const struct ls_trace *trace, FILE *out) {
     struct ls_human date, length;
+    char *ending = ls_ending_text(trace->db);
     char *program = ls_query_meta(trace->db, "cmdline"), *pid = ls_query_meta(trace->db, "pid");
     char *host = ls_query_meta(trace->db, "host");
     ls_term_style(out, LS_BOLD);
     fprintf(out, "%s", trace->path);
     ls_term_style(out, LS_PLAIN);
     fprintf(out, ": %s\n", program ? program : "program unknown");
-    fprintf(out, INDENT "%s, %s recorded, pid %s on %s\n\n",
+    fprintf(out, INDENT "%s, %s recorded, pid %s on %s\n",
             ls_human_date(&date, ls_query_meta_int(trace->db, 0, "start_real_ns")),
-            ls_human_ns(&length, ls_query_meta_int(trace->db, 0, "end_ns")), pid ? pid : "?",
-            host ? host : "?");
+            ls_human_ns(&length, ls_recorded_ns(trace->db)), pid ? pid : "?", host ? host : "?");
+    fprintf(out, INDENT "The program %s.\n\n", ending ? ending : "has no end in the trace");
+    free(ending);
     free(program);
     free(pid);
     free(host);
-}
-
-int ls_render_lost(sqlite3 *db, FILE *out) {
-    sqlite3_stmt *stmt;
-    struct ls_human count;
-    int rc = sqlite3_prepare_v2(db, "SELECT reason, count FROM lost_event WHERE count > 0", -1,
-                                &stmt, NULL);
-    if (rc != SQLITE_OK)
-        return rc;
-    while ((rc = sqlite3_step(stmt)) == SQLITE_ROW) {
-        ls_term_style(out, LS_RED);
-        fprintf(out, "LOST");
-        ls_term_style(out, LS_PLAIN);
-        fprintf(out,
-                " %s events are missing (%s): counts below are lower bounds, a leak may be a "
-                "free not seen\n",
-                ls_human_count(&count, sqlite3_column_int64(stmt, 1)),
-                sqlite3_column_text(stmt, 0));
-    }
-    sqlite3_finalize(stmt);
-    return rc == SQLITE_DONE ? SQLITE_OK : rc;
 }
 
 int ls_render_coverage(sqlite3 *db, FILE *out) {
@@ -112,20 +104,29 @@ static void put_severity(const char *severity, FILE *out) {
     ls_term_style(out, LS_PLAIN);
 }
 
+static void put_threads(sqlite3 *db, char *text, size_t size) {
+    int64_t threads = ls_query_int(db, 0, "SELECT COUNT(*) FROM thread");
+    if (threads > 1)
+        snprintf(text, size, ", summed over %" PRId64 " threads", threads);
+}
+
 /* What the change would give back, as its own line; nothing where there is nothing to gain. */
 static void put_gain(const struct ls_trace *trace, sqlite3_stmt *row, json_t *evidence, int width,
                      FILE *out) {
-    struct ls_human amount, share;
+    struct ls_human amount, percent;
     int64_t ns = sqlite3_column_int64(row, 5), bytes = sqlite3_column_int64(row, 6);
-    int64_t run_ns = ls_query_meta_int(trace->db, 0, "end_ns");
+    int64_t run_ns = ls_recorded_ns(trace->db);
     const char *assumes =
         json_string_value(json_object_get(json_object_get(evidence, "gain"), "assumes"));
-    char text[400];
+    char text[400], share[100] = "";
+    if (ns > run_ns) /* only threads side by side can spend more than the run's length */
+        put_threads(trace->db, share, sizeof share);
+    else if (run_ns > 0)
+        snprintf(share, sizeof share, " (%s of the run)",
+                 ls_human_share(&percent, (double)ns / (double)run_ns));
     if (ns > 0)
-        snprintf(text, sizeof text, "about %s of host time%s%s%s, estimated%s%s",
-                 ls_human_ns(&amount, ns), run_ns > 0 ? " (" : "",
-                 run_ns > 0 ? ls_human_share(&share, (double)ns / (double)run_ns) : "",
-                 run_ns > 0 ? " of the run)" : "", assumes ? ": " : "", assumes ? assumes : "");
+        snprintf(text, sizeof text, "about %s of host time%s, estimated%s%s",
+                 ls_human_ns(&amount, ns), share, assumes ? ": " : "", assumes ? assumes : "");
     else if (bytes > 0)
         snprintf(text, sizeof text, "%s of memory", ls_human_bytes(&amount, bytes));
     else
@@ -177,7 +178,18 @@ static const char findings_sql[] =
     "SELECT kind, severity, title, COALESCE(site, 'site unknown'), advice, gain_ns, gain_bytes,"
     " evidence FROM finding ORDER BY id";
 
-static int put_findings(const struct ls_trace *trace, FILE *out) {
+/* An error that the program met is no finding, but "no problems" would be the wrong word. */
+static void put_failures(const char *failures, FILE *out) {
+    if (!failures)
+        return;
+    ls_term_style(out, LS_YELLOW);
+    fputs("FAILED", out);
+    ls_term_style(out, LS_PLAIN);
+    ls_render_wrapped(out, " ", INDENT, failures, ls_term_width(out) - (int)strlen("FAILED"));
+    fputc('\n', out);
+}
+
+static int put_findings(const struct ls_trace *trace, const char *none, FILE *out) {
     sqlite3_stmt *stmt;
     int shown = 0, more = 0, real = 0, rc;
     rc = sqlite3_prepare_v2(trace->db, findings_sql, -1, &stmt, NULL);
@@ -186,7 +198,7 @@ static int put_findings(const struct ls_trace *trace, FILE *out) {
     while ((rc = sqlite3_step(stmt)) == SQLITE_ROW) {
         bool note = strcmp((const char *)sqlite3_column_text(stmt, 1), "info") == 0;
         if (note && real == 0 && shown == 0)
-            fputs("No problems found. Worth knowing:\n\n", out);
+            fprintf(out, "%s. Worth knowing:\n\n", none);
         real += !note;
         if (shown < FINDINGS_SHOWN)
             put_finding(trace, stmt, ++shown, out);
@@ -195,7 +207,7 @@ static int put_findings(const struct ls_trace *trace, FILE *out) {
     }
     sqlite3_finalize(stmt);
     if (shown == 0)
-        fputs("No problems found.\n\n", out);
+        fprintf(out, "%s.\n\n", none);
     if (more)
         fprintf(out, INDENT "... and %d smaller ones: layoutspy sql %s 'SELECT * FROM finding'\n\n",
                 more, trace->path);
@@ -219,10 +231,14 @@ static int put_skipped(sqlite3 *db, FILE *out) {
 }
 
 int ls_render_text(const struct ls_trace *trace, FILE *out) {
+    char *failures = ls_failures_text(trace->db);
+    ls_render_incomplete(trace, out);
     put_header(trace, out);
     int rc = ls_render_lost(trace->db, out);
+    put_failures(failures, out);
     if (rc == SQLITE_OK)
-        rc = put_findings(trace, out);
+        rc = put_findings(trace, LS_NO_PROBLEMS(failures || trace->partial), out);
+    free(failures);
     if (rc == SQLITE_OK)
         rc = put_skipped(trace->db, out);
     if (rc == SQLITE_OK) {

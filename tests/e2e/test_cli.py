@@ -17,7 +17,7 @@ import time
 import pytest
 
 from harness import COMMAND as LAYOUTSPY
-from harness import LIBRARY
+from harness import LIBRARY, ON_STANDIN, app
 from synthetic import Trace
 
 OK, USAGE, INPUT, OUTPUT = 0, 2, 3, 4
@@ -224,6 +224,103 @@ def test_lost_events_come_first(tmp_path):
     assert report["findings"][0]["evidence"]["confidence"] == "estimated"
 
 
+@pytest.mark.parametrize("reason, line", [
+    ("spool-cap", "12 events are missing (spool-cap): the spool had reached its cap"),
+    ("stacks", "the stacks of 12 calls (stacks)"),
+    ("kernel-names", "the kernel's name of 12 launches (kernel-names)"),
+    ("damaged", "12 bytes are missing (damaged)"),
+])
+def test_lost_tells_what_and_why(reason, line, tmp_path):
+    with Trace(tmp_path / "lost.db") as t:
+        t.alloc("device", 64, 1_000_000)
+        t.lost(reason, 12)
+    text = layoutspy("report", tmp_path / "lost.db").stdout
+    assert f"LOST {line}" in text
+    assert ("a larger LAYOUTSPY_SPOOL_MAX" in text) == (reason == "spool-cap")
+    finding = json.loads(layoutspy("report", "--json", tmp_path / "lost.db").stdout)["findings"][0]
+    there = reason in ("stacks", "kernel-names")  # no free is missing then
+    assert finding["evidence"]["confidence"] == ("seen" if there else "estimated")
+
+
+def test_failed_calls_are_told(tmp_path):
+    path = tmp_path / "oom.db"
+    with Trace(path) as t:
+        for i in range(4):
+            t.alloc("device", 1 << 20, i * 1_000_000, 500_000_000 + i)
+        t.kernel(900_000_000)
+        t.kernel(910_000_000)
+        t.db.execute("UPDATE call SET status = 2 WHERE id IN (1, 3)")
+        t.db.execute("UPDATE call SET status = 700 WHERE id = 9")
+        t.db.execute("UPDATE call SET status = 600 WHERE id = 10")
+    text = layoutspy("report", path).stdout
+    line = "3 calls failed: cudaMalloc 2 (status 2, out of memory), cudaLaunchKernel 1 (status 700,"
+    assert line in " ".join(text.split())
+    assert "No problems found among what this version looks for." in text
+
+
+def test_a_trace_without_an_end(tmp_path):
+    path = tmp_path / "live.db"
+    with Trace(path) as t:
+        for i in range(40):
+            t.alloc("device", 4096, i * 10_000_000)
+        t.db.execute("DELETE FROM meta WHERE key IN ('ended', 'end_ns')")
+        t.db.execute("UPDATE meta SET value = ? WHERE key = 'pid'", (os.getpid(),))
+        with open("/proc/sys/kernel/random/boot_id") as boot:
+            t.db.execute("INSERT INTO meta VALUES('boot_id', ?)", (boot.read().strip(),))
+    text = layoutspy("report", path).stdout
+    assert "390 ms recorded" in text and "The program is still running." in text
+    assert "SKIPPED leak: the recording has no end yet" in text and "WARNING" not in text
+    info = layoutspy("info", path).stdout
+    assert "for 390 ms; the program is still running" in info
+    with sqlite3.connect(path) as db:
+        db.execute("DELETE FROM meta WHERE key = 'boot_id'")
+    assert "has no end in the trace yet" in layoutspy("info", path).stdout
+
+
+@pytest.mark.parametrize("ended, more, text", [
+    ("exit", {}, "exited"),
+    ("exit", {"exit_status": 1}, "exited with status 1"),
+    ("killed", {"signal": 9}, "was killed by signal 9"),
+    ("exec", {"exit_status": 0}, "went on to run another program (exec)"),
+    ("unknown", {"exit_status": 4}, "exited with status 4, without its exit handlers (_exit)"),
+    ("unknown", {}, "ended without its exit handlers (killed, aborted or by _exit)"),
+])
+def test_how_it_ended(ended, more, text, tmp_path):
+    path = tmp_path / "t.db"
+    with Trace(path, ended=ended) as t:
+        t.alloc("device", 4096, 1_000_000)
+        for key, value in more.items():
+            t.db.execute("INSERT INTO meta VALUES(?, ?)", (key, str(value)))
+    report = layoutspy("report", path).stdout
+    assert f"The program {text}.\n" in report
+    assert f"; the program {text}\n" in layoutspy("info", path).stdout
+    skipped = f"SKIPPED leak: the program {text}: that it held 4.00 KiB in 1 allocation"
+    assert (skipped in " ".join(report.split())) == (ended != "exit")
+
+
+def test_an_incomplete_trace_says_so(trace):
+    (trace.parent / "t.db.spool").write_bytes(b"scribble" * 1000)
+    result = layoutspy("report", trace)
+    assert result.returncode == OK
+    assert result.stdout.startswith("INCOMPLETE: ")
+    assert layoutspy("info", trace).stdout.startswith("INCOMPLETE: ")
+    coverage = json.loads(layoutspy("report", "--json", trace).stdout)["coverage"]
+    assert ("recording", "partial") in {(c["layer"], c["state"]) for c in coverage}
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+def test_a_gain_beyond_the_runs_length(threads, tmp_path):
+    path = tmp_path / "threads.db"
+    with Trace(path) as t:
+        for i in range(30):
+            t.copy("H2D", 4096, i * 30_000_000, 200_000_000, api="cudaMemcpyAsync")
+        for n in range(2, threads + 1):
+            t.db.execute("INSERT INTO thread VALUES(?, ?, 'worker')", (n, n))
+    text = " ".join(layoutspy("report", path).stdout.split())
+    assert "Gain: about 6.00 s of host time" in text and "% of the run" not in text
+    assert ("summed over 3 threads" in text) == (threads == 3)
+
+
 def test_report_of_any_bytes(tmp_path):
     """Sites hold file names, and file names hold anything."""
     with Trace(tmp_path / "odd.db") as t:
@@ -324,7 +421,7 @@ def test_info(trace):
     for name in ["t.77.db", "t.notapid.db", "t.77.db-wal"]:
         (trace.parent / name).touch()
     text = layoutspy("info", trace).stdout
-    for part in ["until the program ended", "./app", "1234", "pinned_alloc", "lost", "none",
+    for part in ["the program exited", "beside it  ", "./app", "1234", "pinned_alloc", "lost", "none",
                  "t.77.db", "calls through libcudart.so"]:
         assert part in text
     assert "notapid" not in text and "wal" not in text
@@ -346,6 +443,50 @@ def test_run_cannot_start(tmp_path):
     script.write_text("#!/bin/sh\n")
     assert "nosuchcommand" in one_line(layoutspy("run", "nosuchcommand", cwd=tmp_path), 127)
     assert "script" in one_line(layoutspy("run", "./script", cwd=tmp_path), 126)
+
+
+def test_run_without_cuda_names_the_ways_to_be_unseen(tmp_path):
+    line = layoutspy("run", "true", cwd=tmp_path).stderr
+    for part in ["statically linked", "RTLD_DEEPBIND", "dlsym on a handle", "driver API"]:
+        assert part in line
+    missing = layoutspy("run", "env", "nosuchcommand", cwd=tmp_path)
+    assert missing.returncode == 127 and "no CUDA call" not in missing.stderr
+
+
+@pytest.mark.parametrize("size, good", [
+    ("300K", True), ("1m", True), ("4096", True), ("16777215T", True), ("", True),
+    ("0", False), ("x", False), ("1Q", False), ("1GB", False), ("-1", False), (" 1", False),
+    ("1.5G", False), ("16777216T", False), ("99999999999999999999", False)])
+def test_run_checks_the_spools_size(size, good, tmp_path):
+    result = layoutspy("run", "-q", "touch", "ran", cwd=tmp_path, env={"LAYOUTSPY_SPOOL_MAX": size})
+    if good:
+        assert result.returncode == OK and result.stderr == ""
+    else:
+        assert "LAYOUTSPY_SPOOL_MAX" in one_line(result, USAGE)
+    assert (tmp_path / "ran").exists() == good
+
+
+def test_run_sums_up_the_other_processes(tmp_path):
+    """And not a trace of an earlier run, nor one of another name."""
+    with Trace(tmp_path / "t.77.db") as old:
+        old.kernel(1)
+    (tmp_path / "other.db").touch()
+    leaky = app("leaky")
+    result = layoutspy("run", "-o", "t.db", "--", ON_STANDIN, "sh", "-c", f"{leaky}; {leaky}; exit 3",
+                       cwd=tmp_path, env={"LAYOUTSPY_BUILD": str(LIBRARY.parents[1])})
+    assert result.returncode == 3
+    lines = [line for line in result.stderr.splitlines() if "beside it: " in line]
+    other, = (p.name for p in tmp_path.glob("t.*.db") if p.name != "t.77.db")
+    assert len(lines) == 1 and f"beside it: {other}, " in lines[0] and "problem" in lines[0]
+    assert f"next: {LAYOUTSPY} report t.db" in result.stderr
+    assert "; the program exited\n" in result.stderr
+
+
+def test_run_tells_how_it_ended(tmp_path):
+    result = layoutspy("run", "-o", "t.db", "--", ON_STANDIN, app("leaky"), cwd=tmp_path,
+                       env={"LAYOUTSPY_BUILD": str(LIBRARY.parents[1])})
+    assert "the program exited with status 0\n" in result.stderr
+    assert "1 call " in result.stderr and "never freed)" not in result.stderr
 
 
 def test_run_refuses_a_trace_that_exists(tmp_path):

@@ -5,8 +5,8 @@
 
 int main(void) {
     char from[1000] = "text", to[1000];
-    CHECK(cudaMemcpy(to, from, sizeof from, cudaMemcpyHostToDevice));
-    CHECK(cudaMemcpyAsync(to, from, sizeof from, cudaMemcpyHostToDevice, NULL));
+    CHECK(cudaMemcpy(to, from, sizeof from, cudaMemcpyHostToDevice)); /* SITE: passed on */
+    CHECK(cudaMemcpyAsync(to, from, sizeof from, cudaMemcpyHostToDevice, NULL)); /* SITE: direct */
     printf("%s\n", to);
     return 0;
 }

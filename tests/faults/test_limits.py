@@ -108,7 +108,7 @@ def test_cap_that_makes_no_sense_is_the_default(harness, size):
 def test_losses_of_calls_and_of_stacks_are_told_apart(harness):
     """The table of stacks is full before the spool is; the calls that go on have none, but are there."""
     env = harness.environment(LAYOUTSPY_COLLECTOR="none", LAYOUTSPY_SPOOL_MAX="30M")
-    outcome = harness.run([fault("losses"), "400000"], env, standin=False)
+    outcome = harness.run([fault("losses"), "460000"], env, standin=False)
     assert outcome.status == 0
     calls = int(re.fullmatch(r"calls (\d+)\n", outcome.out)[1])
     report = harness.layoutspy("info", harness.out)

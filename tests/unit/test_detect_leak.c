@@ -116,6 +116,30 @@ static void the_forgotten_one_of_many(void **state) {
                         "The last device allocation by cudaMalloc was never freed: 512 bytes");
 }
 
+static void nothing_is_a_leak_before_the_end(void **state) {
+    (void)state;
+    for (int i = 0; i < 50; i++)
+        made_allocation(&trace, LS_MEMORY_DEVICE, "cudaMalloc", 4096, i * 20 * MS, MADE_LIVE, 0);
+    made_sql(&trace, "DELETE FROM meta WHERE key = 'ended'");
+    detect();
+    assert_int_equal(findings(), 0);
+    assert_int_equal(made_count(&trace, "SELECT COUNT(*) FROM skipped WHERE kind = 'leak'"), 1);
+}
+
+static void a_pool_is_no_matter_of_course_when_memory_ran_out(void **state) {
+    (void)state;
+    static const char *const torch[] = {"/x/torch/lib/libc10_cuda.so", "/usr/bin/python3", NULL};
+    made_allocation(&trace, LS_MEMORY_DEVICE, "cudaMalloc", 20 << 20, 1 * MS, MADE_LIVE,
+                    made_stack(&trace, "train.py:6 step", torch));
+    made_call(&trace, "cudaMalloc", 2 * MS);
+    made_sql(&trace, "UPDATE call SET status = 2 WHERE id = (SELECT MAX(id) FROM call)");
+    detect();
+    assert_string_equal(made_finding(&trace, 1, "kind"), "library-memory");
+    assert_null(strstr(made_finding(&trace, 1, "advice"), "Nothing to do"));
+    assert_null(strstr(made_finding(&trace, 1, "evidence"), "gave back"));
+    assert_non_null(strstr(made_finding(&trace, 1, "evidence"), "Allocations failed"));
+}
+
 static void stacks_of_one_line_are_one_finding(void **state) {
     (void)state;
     made_allocation(&trace, LS_MEMORY_DEVICE, "cudaMalloc", 100, 1 * MS, MADE_LIVE,
@@ -225,6 +249,8 @@ int main(void) {
         TEST(a_program_that_frees_nothing_is_only_noted),
         TEST(growth_is_the_problem),
         TEST(the_forgotten_one_of_many),
+        TEST(nothing_is_a_leak_before_the_end),
+        TEST(a_pool_is_no_matter_of_course_when_memory_ran_out),
         TEST(stacks_of_one_line_are_one_finding),
         TEST(a_pool_is_cached_not_leaked),
         TEST(a_device_reset_frees_what_does_not_grow),

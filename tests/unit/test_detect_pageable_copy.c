@@ -201,6 +201,34 @@ static void advice_speaks_pytorch_where_pytorch_is(void **state) {
     expect_text(1, "advice", "non_blocking=True");
 }
 
+static void what_nobody_waits_for_is_only_noted(void **state) {
+    (void)state;
+    int64_t noise = made_stack(&trace, "a.c:1 noise", NULL);
+    int64_t more = made_stack(&trace, "b.c:1 more", NULL);
+    for (int i = 0; i < 10; i++) {
+        made_copy(&trace, H2D, PAGEABLE, "cudaMemcpy", 4096, i * 90 * MS, 49000, noise);
+        made_copy(&trace, H2D, PAGEABLE, "cudaMemcpy", 4096, i * 90 * MS, 51000, more);
+    }
+    detect();
+    assert_string_equal(made_finding(&trace, 1, "site"), "b.c:1 more");
+    assert_string_equal(made_finding(&trace, 1, "severity"), "warning");
+    assert_string_equal(made_finding(&trace, 2, "site"), "a.c:1 noise");
+    assert_string_equal(made_finding(&trace, 2, "severity"), "info");
+}
+
+/* Of threads side by side; then bytes decide, and not how far beyond the run's length each is. */
+static void a_share_of_the_run_ends_at_all_of_it(void **state) {
+    (void)state;
+    int64_t longer = made_stack(&trace, "a.c:1 longer", NULL);
+    int64_t larger = made_stack(&trace, "b.c:1 larger", NULL);
+    for (int i = 0; i < 10; i++) {
+        made_copy(&trace, H2D, PAGEABLE, "cudaMemcpyAsync", 4096, i * 90 * MS, 900 * MS, longer);
+        made_copy(&trace, H2D, PAGEABLE, "cudaMemcpyAsync", 8192, i * 90 * MS, 300 * MS, larger);
+    }
+    detect();
+    assert_string_equal(made_finding(&trace, 1, "site"), "b.c:1 larger");
+}
+
 static void lost_events_are_in_the_evidence(void **state) {
     (void)state;
     made_sql(&trace, "INSERT INTO lost(reason, count) VALUES('spool-cap', 12)");
@@ -221,6 +249,8 @@ int main(void) {
         TEST(sites_directions_and_functions_stay_apart),
         TEST(evidence_keeps_the_longest_copies),
         TEST(advice_speaks_pytorch_where_pytorch_is),
+        TEST(what_nobody_waits_for_is_only_noted),
+        TEST(a_share_of_the_run_ends_at_all_of_it),
         TEST(lost_events_are_in_the_evidence),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
