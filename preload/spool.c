@@ -147,7 +147,8 @@ static bool make_file(struct ls_session *session, const char *path) {
     struct stat st;
     void *map = MAP_FAILED;
     /* Whatever the umask: the collector has to open it, and we again. */
-    if (fchmod(fd, 0600) == 0 && fstat(fd, &st) == 0 && allocate_blocks(fd, 0, LS_SPOOL_HEADER_SIZE) == 0)
+    if (fchmod(fd, 0600) == 0 && fstat(fd, &st) == 0 &&
+        allocate_blocks(fd, 0, LS_SPOOL_HEADER_SIZE) == 0)
         map = mmap(NULL, LS_SPOOL_HEADER_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     close(fd);
     if (map == MAP_FAILED) {

@@ -53,8 +53,10 @@ void ls_stack_init(const struct ls_env *env) {
         return;
     if (!tables[0].slot)
         tables[0].slot = map_slots();
-    if (tables[0].slot)
+    if (tables[0].slot) {
+        tables[0].generation = ls_modules_generation();
         atomic_store(&current, &tables[0]);
+    }
 }
 
 /* The table to use in `generation`: an empty one if the present one is half full of the past. */

@@ -69,21 +69,31 @@ static void test_elsewhere(void **state) {
     assert_true(watch.elsewhere);
     assert_true(ls_watch_dead(&watch) || own.st_ino != 0xeffffffc);
     ls_watch_destroy(&watch);
-    if (unshare(CLONE_NEWPID) != 0)
+    int told[2];
+    pid_t inside = 0;
+    assert_int_equal(pipe(told), 0);
+    pid_t pid = fork();
+    if (pid == 0) { /* a process of its own: its later children alone are in the namespace */
+        inside = unshare(CLONE_NEWPID) == 0 ? fork() : -1;
+        if (inside == 0)
+            for (;;)
+                pause();
+        _exit(write(told[1], &inside, sizeof inside) != sizeof inside);
+    }
+    waitpid(pid, NULL, 0);
+    assert_int_equal(read(told[0], &inside, sizeof inside), sizeof inside);
+    close(told[0]);
+    close(told[1]);
+    if (inside < 0)
         skip();
-    pid_t pid = fork(); /* the first process of a new one */
-    if (pid == 0)
-        for (;;)
-            pause();
     char path[64];
-    snprintf(path, sizeof path, "/proc/%d/ns/pid", (int)pid);
+    snprintf(path, sizeof path, "/proc/%d/ns/pid", (int)inside);
     assert_int_equal(stat(path, &other), 0);
     ls_watch_init(&watch, 1, 12345, 0, other.st_ino);
     assert_true(watch.elsewhere);
     assert_false(ls_watch_dead(&watch));
     ls_watch_destroy(&watch);
-    kill(pid, SIGKILL);
-    waitpid(pid, NULL, 0);
+    kill(inside, SIGKILL);
 }
 
 static void test_killed(void **state) {
@@ -164,7 +174,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_self),      cmocka_unit_test(test_killed),
         cmocka_unit_test(test_exec),      cmocka_unit_test(test_threads_outlive_main),
-        cmocka_unit_test(test_elsewhere), /* last: it leaves the pid namespace for children */
+        cmocka_unit_test(test_elsewhere),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
