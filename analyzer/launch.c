@@ -67,23 +67,34 @@ static bool exists(const char *path) {
     return lstat(path, &st) == 0;
 }
 
-/* The trace's absolute name in `message->text`, free to be made; else a status and why not. */
-static void choose_trace(const struct ls_launch *launch, struct message *message) {
-    char host[256] = "", base[LS_PATH_MAX], name[LS_PATH_MAX] = "", spool[LS_PATH_MAX + 8];
+/* The absolute name that the pattern stands for. False: why not is in `message`. */
+static bool name_trace(const struct ls_launch *launch, const char *rank, char name[LS_PATH_MAX],
+                       struct message *message) {
+    char host[256] = "";
     gethostname(host, sizeof host - 1);
-    const struct ls_pattern_values values = {(unsigned long)getpid(), host,
-                                             ls_pattern_rank(environ), launch->argv[0]};
-    if (launch->pattern[0] != '/' && (!getcwd(name, sizeof name - 1) || !strcat(name, "/"))) {
-        message->status = LS_EXIT_OUTPUT;
-        strcpy(message->text, "the working directory is gone");
-        return;
+    const struct ls_pattern_values values = {(unsigned long)getpid(), host, rank, launch->argv[0]};
+    name[0] = 0;
+    message->status = LS_EXIT_OUTPUT;
+    if (launch->pattern[0] != '/' && (!getcwd(name, LS_PATH_MAX - 1) || !strcat(name, "/"))) {
+        strcpy(message->text, errno == ERANGE ? "the working directory's name is too long"
+                                              : "the working directory is gone");
+        return false;
     }
     size_t prefix = strlen(name);
     message->status = LS_EXIT_USAGE;
-    if (ls_pattern_expand(name + prefix, sizeof name - prefix, launch->pattern, &values) != 0) {
+    if (ls_pattern_expand(name + prefix, LS_PATH_MAX - prefix, launch->pattern, &values) != 0 ||
+        strlen(name) > LS_TRACE_PATH_MAX) {
         strcpy(message->text, "the trace's name is too long");
-        return;
+        return false;
     }
+    return true;
+}
+
+/* The trace's absolute name in `message->text`, free to be made; else a status and why not. */
+static void choose_trace(const struct ls_launch *launch, struct message *message) {
+    char base[LS_PATH_MAX], name[LS_PATH_MAX], spool[LS_PATH_MAX + 8];
+    if (!name_trace(launch, ls_pattern_rank(environ), name, message))
+        return;
     strcpy(base, name);
     for (unsigned long n = 2;; n++) {
         snprintf(spool, sizeof spool, "%s.spool", name);
@@ -118,11 +129,32 @@ static void check_folder(struct message *message) {
              strerror(error));
 }
 
+/*
+ * What LAYOUTSPY_OUT is to be: the trace's name, but for the rank, which a launcher (torchrun,
+ * mpirun) gives to each process that it starts and not to us.
+ */
+static bool make_setting(const struct ls_launch *launch, const char *trace, char *out,
+                         size_t size) {
+    char name[LS_PATH_MAX], *at;
+    struct message unused;
+    if (!name_trace(launch, "\001", name, &unused) || !strchr(name, 1))
+        return ls_pattern_escape(out, size, trace) == 0;
+    if (ls_pattern_escape(out, size, name) != 0)
+        return false;
+    while ((at = strchr(out, 1))) {
+        if (strlen(out) + 2 > size)
+            return false;
+        memmove(at + 2, at + 1, strlen(at + 1) + 1);
+        memcpy(at, "%r", 2);
+    }
+    return true;
+}
+
 /* An LD_PRELOAD that is set stays, behind ours. */
 static bool set_environment(const struct ls_launch *launch, const char *trace) {
     const char *others = getenv("LD_PRELOAD");
     char pattern[LS_PATH_MAX * 2], *preload;
-    if (ls_pattern_escape(pattern, sizeof pattern, trace) != 0 ||
+    if (!make_setting(launch, trace, pattern, sizeof pattern) ||
         asprintf(&preload, "%s%s%s", launch->library, others && *others ? ":" : "",
                  others ? others : "") < 0)
         return false;

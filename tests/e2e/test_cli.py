@@ -516,13 +516,20 @@ def test_run_environment(tmp_path):
     assert out == f"{tmp_path}/layoutspy.{pid}.db"
     pid, out = run_and_print("LAYOUTSPY_OUT", "-o", "%n-%r-%p-%%.db", env={"SLURM_PROCID": "5"},
                              cwd=tmp_path)
-    assert out == f"{tmp_path}/sh-5-{pid}-%%.db"
+    assert out == f"{tmp_path}/sh-%r-{pid}-%%.db"  # the rank is each process's own
     _, out = run_and_print("LAYOUTSPY_OUT", env={"LAYOUTSPY_OUT": "set.db"}, cwd=tmp_path)
     assert out == f"{tmp_path}/set.db"
     assert run_and_print("LD_PRELOAD", cwd=tmp_path)[1] == str(LIBRARY)
     # An AddressSanitizer build would refuse to start behind another preloaded library.
     env = {"LD_PRELOAD": "libm.so.6", "ASAN_OPTIONS": "verify_asan_link_order=0"}
     assert run_and_print("LD_PRELOAD", env=env, cwd=tmp_path)[1] == f"{LIBRARY}:libm.so.6"
+
+
+def test_run_leaves_the_rank_to_each_process(tmp_path):
+    """A launcher gives ranks to what it starts: the name is theirs to complete, and ours for the rest."""
+    out = layoutspy("run", "-q", "-o", str(tmp_path / "50%%-%r.db"), "--", "sh", "-c", 'echo "$LAYOUTSPY_OUT"')
+    assert out.returncode == 0, out.stderr
+    assert out.stdout.strip() == str(tmp_path / "50%%-%r.db")
 
 
 def test_run_keeps_stdin_arguments_and_group(tmp_path):
