@@ -9,39 +9,17 @@
 #include <time.h>
 #include <x86intrin.h>
 
+#include "common/clock_pair.h"
+
 #define ANCHORS_KEPT 4096
-#define SAMPLE_TRIES 5
 #define SECOND 1000000000
 #define LIMIT_NS INT64_C(4000000000000000000) /* no recording runs for a century */
 #define APART_NS 1000000 /* between pairs of the header: a line through closer ones is crooked */
 
-static uint64_t read_clock(clockid_t id) {
-    struct timespec ts;
-    clock_gettime(id, &ts);
-    return (uint64_t)ts.tv_sec * SECOND + (uint64_t)ts.tv_nsec;
-}
-
-/* The tightest of a few readings: one that was interrupted in the middle would be off. */
 static void take_pair(struct ls_clock *clock, struct ls_clock_pair *pair) {
-    uint64_t best = UINT64_MAX;
-    if (!clock->tsc) {
-        pair->ticks = pair->mono_ns = read_clock(CLOCK_MONOTONIC);
-        pair->real_ns = read_clock(CLOCK_REALTIME);
-        return;
-    }
-    for (int i = 0; i < SAMPLE_TRIES; i++) {
-        uint64_t before = __rdtsc();
-        uint64_t mono = read_clock(CLOCK_MONOTONIC);
-        uint64_t after = __rdtsc();
-        if (after - before < best) {
-            best = after - before;
-            pair->ticks = before + best / 2;
-            pair->mono_ns = mono;
-        }
-    }
-    pair->real_ns = read_clock(CLOCK_REALTIME);
-    if (best / 2 > clock->error_ticks)
-        clock->error_ticks = best / 2;
+    uint64_t error = ls_clock_pair_take(pair, clock->tsc);
+    if (error > clock->error_ticks)
+        clock->error_ticks = error;
 }
 
 /* Old anchors matter only to calls that took that long: every second one is enough. */
@@ -161,17 +139,6 @@ void ls_clock_destroy(struct ls_clock *clock) {
     clock->anchor = NULL;
 }
 
-/* For a later reader, should this one be killed. Ticks are cleared first and stored last. */
-static void publish(struct ls_spool *spool, const struct ls_clock_pair *pair) {
-    struct ls_spool_header *header = spool->header;
-    uint32_t n = atomic_fetch_add_explicit(&header->clock_next, 1, memory_order_relaxed);
-    struct ls_clock_pair *slot = &header->clock[1 + n % (LS_CLOCK_PAIRS - 1)];
-    __atomic_store_n(&slot->ticks, 0, __ATOMIC_RELAXED);
-    __atomic_store_n(&slot->mono_ns, pair->mono_ns, __ATOMIC_RELEASE);
-    __atomic_store_n(&slot->real_ns, pair->real_ns, __ATOMIC_RELEASE);
-    __atomic_store_n(&slot->ticks, pair->ticks, __ATOMIC_RELEASE);
-}
-
 uint64_t ls_clock_sample(struct ls_clock *clock, struct ls_spool *spool) {
     struct ls_clock_pair pair;
     if (!clock->comparable)
@@ -180,7 +147,7 @@ uint64_t ls_clock_sample(struct ls_clock *clock, struct ls_spool *spool) {
     if (clock->tsc)
         add_anchor(clock, pair.ticks, pair.mono_ns);
     if (spool && spool->writable)
-        publish(spool, &pair);
+        ls_clock_pair_publish(spool->header, &pair);
     return pair.ticks;
 }
 

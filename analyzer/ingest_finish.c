@@ -12,6 +12,7 @@
 
 #include "ingest_internal.h"
 #include "layoutspy/table.h"
+#include "now.h"
 
 #define NAMING_MS 1000 /* for names that are still missing at the end */
 
@@ -66,17 +67,11 @@ void ls_ingest_put_end(struct ls_ingest *ingest) {
                   "call that had returned is here");
 }
 
-static int64_t now_ms(void) {
-    struct timespec ts;
-    clock_gettime(CLOCK_MONOTONIC, &ts);
-    return (int64_t)ts.tv_sec * 1000 + ts.tv_nsec / 1000000;
-}
-
 static void name_stacks(struct ls_ingest *ingest) {
-    int64_t end = now_ms() + NAMING_MS, left = NAMING_MS;
+    int64_t end = ls_now_ms() + NAMING_MS, left = NAMING_MS;
     ls_stacks_settle(&ingest->stacks);
     while (left > 0 && ls_stacks_symbolize(&ingest->stacks, (int)left))
-        left = end - now_ms();
+        left = end - ls_now_ms();
 }
 
 static bool commit(struct ls_ingest *ingest, char *why, size_t size) {

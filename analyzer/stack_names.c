@@ -6,16 +6,11 @@
 #include <string.h>
 #include <time.h>
 
+#include "now.h"
 #include "stacks.h"
 #include "stacks_internal.h"
 
 #define HUNG_MS 10000 /* a file that takes longer is taken for corrupt */
-
-static int64_t now_ms(void) {
-    struct timespec ts;
-    clock_gettime(CLOCK_MONOTONIC, &ts);
-    return (int64_t)ts.tv_sec * 1000 + ts.tv_nsec / 1000000;
-}
 
 void ls_frame_ask(struct ls_stacks *stacks, struct ls_frame *frame) {
     if (frame->key.module == 0) {
@@ -112,7 +107,7 @@ static bool ask(struct ls_stacks *stacks) {
     const struct ls_module *module = ls_modules_at(stacks->modules, stacks->asked[0]->key.module);
     for (uint32_t i = 0; i < stacks->asked_count; i++)
         offset[i] = stacks->asked[i]->key.offset;
-    stacks->asked_at_ms = now_ms();
+    stacks->asked_at_ms = ls_now_ms();
     return module && module->path[0] == '/' &&
            ls_symbolizer_ask(&stacks->symbolizer, module->path, module->build_id,
                              module->build_id_size, offset, stacks->asked_count);
@@ -122,7 +117,7 @@ bool ls_stacks_symbolize(struct ls_stacks *stacks, int timeout_ms) {
     if (stacks->asked_count > 0) {
         switch (ls_symbolizer_poll(&stacks->symbolizer, timeout_ms, take_answer, stacks)) {
         case LS_SYMBOLIZER_WAITING:
-            if (now_ms() - stacks->asked_at_ms < HUNG_MS)
+            if (ls_now_ms() - stacks->asked_at_ms < HUNG_MS)
                 return true;
             ls_symbolizer_stop(&stacks->symbolizer);
             drop_module(stacks);

@@ -15,36 +15,14 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "common/proc_stat.h"
+#include "now.h"
+
 #define LOOK_MS 500 /* between looks at /proc, where there is a pidfd */
 
-struct stat_line {
-    char state;
-    long threads;
-    unsigned long long start, image;
-};
-
-/* False: there is no such process. */
-static bool read_stat(pid_t pid, struct stat_line *line) {
-    char path[32], text[1024];
-    snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0)
-        return false;
-    ssize_t n = read(fd, text, sizeof text - 1);
-    close(fd);
-    if (n <= 0)
-        return false;
-    text[n] = 0;
-    const char *p = strrchr(text, ')'); /* the name may hold anything */
-    return p && sscanf(p + 1,
-                       " %c %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %ld"
-                       " %*s %llu %*s %*s %*s %*s %*s %llu",
-                       &line->state, &line->threads, &line->start, &line->image) == 4;
-}
-
 static void look(struct ls_watch *watch) {
-    struct stat_line line;
-    if (!read_stat(watch->pid, &line)) {
+    struct ls_proc_stat line;
+    if (!ls_proc_stat(watch->pid, &line)) {
         /* Gone, or /proc is hidden from us: then the pidfd knows, or the pid itself. */
         if (watch->pidfd < 0)
             watch->dead = kill(watch->pid, 0) != 0 && errno == ESRCH;
@@ -55,12 +33,6 @@ static void look(struct ls_watch *watch) {
     } else if (watch->image && line.image && line.image != watch->image && line.state != 'Z') {
         watch->dead = watch->replaced = true;
     }
-}
-
-static int64_t now_ms(void) {
-    struct timespec ts;
-    clock_gettime(CLOCK_MONOTONIC, &ts);
-    return (int64_t)ts.tv_sec * 1000 + ts.tv_nsec / 1000000;
 }
 
 /*
@@ -100,7 +72,7 @@ void ls_watch_init(struct ls_watch *watch, pid_t pid, uint64_t start, uint64_t i
         watch->dead = true;
     else
         look(watch); /* after the pidfd: it is this very process that it holds */
-    watch->looked_ms = now_ms();
+    watch->looked_ms = ls_now_ms();
 }
 
 bool ls_watch_dead(struct ls_watch *watch) {
@@ -108,9 +80,9 @@ bool ls_watch_dead(struct ls_watch *watch) {
         return watch->dead;
     if (watch->pidfd >= 0) {
         watch->dead = poll(&(struct pollfd){.fd = watch->pidfd, .events = POLLIN}, 1, 0) > 0;
-        if (watch->dead || now_ms() - watch->looked_ms < LOOK_MS)
+        if (watch->dead || ls_now_ms() - watch->looked_ms < LOOK_MS)
             return watch->dead;
-        watch->looked_ms = now_ms();
+        watch->looked_ms = ls_now_ms();
     }
     look(watch);
     return watch->dead;

@@ -11,14 +11,9 @@
 #include <time.h>
 #include <x86intrin.h>
 
-#include "layoutspy/format.h"
-
 extern bool ls_clock_tsc; /* set once by ls_clock_init(), before the first record */
 
 void ls_clock_init(void);
-
-/* Ticks, CLOCK_MONOTONIC and CLOCK_REALTIME of one moment (the monotonic read is bracketed). */
-struct ls_clock_pair ls_clock_pair(void);
 
 static inline uint64_t ls_ns(clockid_t clock) {
     struct timespec ts;

@@ -3,6 +3,7 @@
  */
 #include "known.h"
 
+#include <errno.h>
 #include <stdatomic.h>
 #include <stddef.h>
 #include <sys/mman.h>
@@ -20,8 +21,10 @@ static word *map_of(word *_Atomic *where, bool make) {
     word *map = atomic_load_explicit(where, memory_order_acquire);
     if (map || !make)
         return map;
+    int saved = errno;
     void *fresh = mmap(NULL, MAP_BYTES, PROT_READ | PROT_WRITE,
                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    errno = saved;
     if (fresh == MAP_FAILED)
         return NULL;
     if (!atomic_compare_exchange_strong(where, &map, (word *)fresh)) {

@@ -31,25 +31,31 @@ void ls_on_device(struct ls_thread *self, enum ls_api api, int status, const uin
 /* on_copy.c: what CUDA says of host addresses that no recorded call made known. LS_KINDS(). */
 uint8_t ls_on_copy(enum ls_api api, int status, const uint64_t *field);
 
-/* The classes that any of these is for: the others cost nothing (decided at compile time). */
-static inline bool ls_class_is_tracked(enum ls_class cls) {
+/* Dispatch by class, which is a constant in each wrapper: the classes that are not named here cost
+ * nothing. Returns the record's `kinds` byte. errno is kept. */
+static inline __attribute__((always_inline)) uint8_t ls_on_call(struct ls_thread *self,
+                                                                enum ls_api api, enum ls_class cls,
+                                                                int status, const uint64_t *field) {
     switch (cls) {
     case LS_CLASS_DEVICE_ALLOC:
     case LS_CLASS_ASYNC_ALLOC:
     case LS_CLASS_MANAGED_ALLOC:
     case LS_CLASS_PINNED_ALLOC:
     case LS_CLASS_REGISTER:
+        ls_on_alloc(api, status, field);
+        return 0;
     case LS_CLASS_CAPTURE_BEGIN:
     case LS_CLASS_CAPTURE_END:
+        ls_on_capture(cls, status);
+        return 0;
     case LS_CLASS_DEVICE:
+        ls_on_device(self, api, status, field);
+        return 0;
     case LS_CLASS_COPY:
-        return true;
+        return ls_on_copy(api, status, field);
     default:
-        return false;
+        return 0;
     }
 }
-
-/* Dispatch by class. Returns the record's `kinds` byte. on_call.c */
-uint8_t ls_on_call(struct ls_thread *self, enum ls_api api, int status, const uint64_t *field);
 
 #endif

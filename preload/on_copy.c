@@ -6,6 +6,8 @@
  * "pageable"; never while a stream captures, never after a failed call or with an error pending
  * (an error of ours must not become the program's cudaGetLastError).
  */
+#include <errno.h>
+
 #include "known.h"
 #include "on_call.h"
 
@@ -34,11 +36,7 @@ static bool have_cuda(void) {
     return found;
 }
 
-static enum ls_asked ask(uint64_t address) {
-    if (!address || ls_known(address))
-        return LS_ASKED_NOT;
-    if (ls_asked(address))
-        return LS_ASKED_BEFORE;
+static enum ls_asked ask_cuda(uint64_t address) {
     if (!have_cuda() || cuda.peek() != cudaSuccess)
         return LS_ASKED_FAILED;
     struct cudaPointerAttributes attributes = {0};
@@ -57,6 +55,17 @@ static enum ls_asked ask(uint64_t address) {
         ls_asked_mark(address);
         return LS_ASKED_PAGEABLE;
     }
+}
+
+static enum ls_asked ask(uint64_t address) {
+    if (!address || ls_known(address))
+        return LS_ASKED_NOT;
+    if (ls_asked(address))
+        return LS_ASKED_BEFORE;
+    int saved = errno;
+    enum ls_asked answer = ask_cuda(address);
+    errno = saved;
+    return answer;
 }
 
 uint8_t ls_on_copy(enum ls_api api, int status, const uint64_t *field) {

@@ -23,6 +23,8 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
+#include "common/clock_pair.h"
+#include "common/proc_stat.h"
 #include "layoutspy/table.h"
 #include "lock.h"
 
@@ -91,23 +93,6 @@ static int allocate_blocks(int fd, uint64_t offset, uint64_t size) {
     return result == 0 ? 0 : -1 - LS_LOST_DISK;
 }
 
-/* Field `wanted` (above 2) of /proc/self/stat. */
-static uint64_t stat_field(int wanted) {
-    char text[1024];
-    int fd = open("/proc/self/stat", O_RDONLY | O_CLOEXEC);
-    if (fd < 0)
-        return 0;
-    ssize_t n = read(fd, text, sizeof text - 1);
-    close(fd);
-    if (n <= 0)
-        return 0;
-    text[n] = 0;
-    char *p = strrchr(text, ')'); /* the name may hold anything */
-    for (int field = 2; p && field < wanted; field++)
-        p = strchr(p + 1, ' ');
-    return p ? strtoull(p, NULL, 10) : 0;
-}
-
 static void read_boot_id(char out[40]) {
     int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
     if (fd < 0)
@@ -123,8 +108,11 @@ static void fill_header(struct ls_spool_header *header, const struct ls_session 
     header->table_hash = ls_table_hash();
     header->pid = (uint32_t)session->pid;
     header->flags = ls_clock_tsc ? LS_SPOOL_TSC : 0;
-    header->pid_start = stat_field(22);
-    header->image = stat_field(28);
+    struct ls_proc_stat own;
+    if (ls_proc_stat(session->pid, &own)) {
+        header->pid_start = own.start;
+        header->image = own.image;
+    }
     struct stat space;
     header->pid_space = stat("/proc/self/ns/pid", &space) == 0 ? space.st_ino : 0;
     header->run_pid = (uint32_t)session->run_pid;
@@ -133,7 +121,7 @@ static void fill_header(struct ls_spool_header *header, const struct ls_session 
     header->cap = session->env.spool_max;
     atomic_store(&header->end, LS_SPOOL_HEADER_SIZE);
     atomic_store(&header->state, LS_RUN_ACTIVE);
-    header->clock[0] = ls_clock_pair();
+    ls_clock_pair_take(&header->clock[0], ls_clock_tsc);
     memcpy(header->trace_path, session->trace, sizeof header->trace_path);
     atomic_thread_fence(memory_order_release);
     memcpy(header->magic, LS_SPOOL_MAGIC, sizeof header->magic); /* last: now it is a spool */
@@ -311,16 +299,9 @@ static bool next_chunk(struct ls_thread *self) {
 
 /* Calibration pairs along the way: the collector may never have run. */
 static void note_clock(void) {
-    struct ls_spool_header *header = ls_session.header;
-    struct ls_clock_pair pair = ls_clock_pair();
-    uint32_t n = atomic_fetch_add(&header->clock_next, 1);
-    struct ls_clock_pair *at = &header->clock[1 + n % (LS_CLOCK_PAIRS - 1)];
-    at->ticks = 0;
-    atomic_thread_fence(memory_order_release);
-    at->mono_ns = pair.mono_ns;
-    at->real_ns = pair.real_ns;
-    atomic_thread_fence(memory_order_release);
-    at->ticks = pair.ticks;
+    struct ls_clock_pair pair;
+    ls_clock_pair_take(&pair, ls_clock_tsc);
+    ls_clock_pair_publish(ls_session.header, &pair);
 }
 
 void ls_spool_release(struct ls_thread *self) {

@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "common/pattern.h"
+#include "common/proc_stat.h"
 
 #define TRIES 1000 /* of ".2", ".3", ... */
 
@@ -75,24 +76,6 @@ static ssize_t read_proc(pid_t pid, const char *file, char *out, size_t size) {
     return (ssize_t)used;
 }
 
-/* Parent and start (in CLOCK_BOOTTIME ticks) of a process. */
-static bool read_stat(pid_t pid, pid_t *ppid, unsigned long long *start) {
-    char text[1024];
-    ssize_t n = read_proc(pid, "stat", text, sizeof text - 1);
-    if (n <= 0)
-        return false;
-    text[n] = 0;
-    char *p = strrchr(text, ')');
-    int parent_pid;
-    if (!p || sscanf(p + 2,
-                     "%*c %d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %*d %*d "
-                     "%llu",
-                     &parent_pid, start) != 2)
-        return false;
-    *ppid = parent_pid;
-    return true;
-}
-
 /* Was it started with this LAYOUTSPY_OUT in its environment? */
 static bool has_setting(pid_t pid, const char *out) {
     static char text[128 << 10]; /* under the start lock */
@@ -108,17 +91,15 @@ static bool has_setting(pid_t pid, const char *out) {
 
 /* The run that we belong to: our oldest ancestor, or ourselves, with the same setting. */
 static void find_run(struct ls_session *session) {
-    pid_t pid = getpid(), next;
-    unsigned long long start;
-    if (!read_stat(pid, &next, &start))
+    pid_t pid = getpid();
+    struct ls_proc_stat process;
+    if (!ls_proc_stat(pid, &process))
         return;
-    session->run_pid = pid;
-    session->run_start = start;
-    while (next > 0 && has_setting(next, session->env.out) &&
-           read_stat(pid = next, &next, &start)) {
+    do {
         session->run_pid = pid;
-        session->run_start = start;
-    }
+        session->run_start = process.start;
+        pid = process.parent;
+    } while (pid > 0 && has_setting(pid, session->env.out) && ls_proc_stat(pid, &process));
 }
 
 /* While its spool is there, a trace says itself which run it belongs to. */

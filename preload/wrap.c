@@ -71,13 +71,6 @@ uint32_t ls_enter_stack(struct ls_thread *self, void *caller) {
     return stack;
 }
 
-uint8_t ls_leave_track(struct ls_thread *self, enum ls_api api, int status, const uint64_t *field) {
-    int saved = errno;
-    uint8_t kinds = ls_on_call(self, api, status, field);
-    errno = saved;
-    return kinds;
-}
-
 struct ls_rec_call *ls_leave_slow(struct ls_thread *self, uint32_t size) {
     struct ls_rec_call *record = ls_spool_reserve(self, size);
     if (!record)

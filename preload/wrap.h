@@ -39,9 +39,6 @@ struct ls_thread *ls_enter_slow(void);
 /* A stack, for the rows that want one. */
 uint32_t ls_enter_stack(struct ls_thread *self, void *caller);
 
-/* Calls of classes that the target keeps track of (on_call.h). Returns the record's kinds. */
-uint8_t ls_leave_track(struct ls_thread *self, enum ls_api api, int status, const uint64_t *field);
-
 /* The thread's chunk is full: room in the next one, or NULL and the call is counted as lost. */
 struct ls_rec_call *ls_leave_slow(struct ls_thread *self, uint32_t size);
 
@@ -90,7 +87,7 @@ LS_INLINE void ls_leave(struct ls_call *call, enum ls_api api, enum ls_class cls
     struct ls_thread *self = call->self;
     const uint32_t size = (uint32_t)(sizeof(struct ls_rec_call) + count * sizeof(uint64_t));
     const uint8_t device = self->device; /* the call's: cudaSetDevice changes it for later ones */
-    const uint8_t kinds = ls_class_is_tracked(cls) ? ls_leave_track(self, api, status, field) : 0;
+    const uint8_t kinds = ls_on_call(self, api, cls, status, field);
     struct ls_rec_call *record = (void *)((char *)self->chunk + self->position);
     if (!ls_likely(self->limit - self->position >= size))
         record = ls_leave_slow(self, size);
