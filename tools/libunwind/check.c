@@ -33,6 +33,7 @@ int check_plugin_call(check_sample_fn sample) {
 
 int check_take(void **frames, int size);
 int check_take_slowly(void **frames, int size);
+int check_take_walking(void **frames, int size);
 void check_unloaded(void);
 void check_after_fork(void);
 
@@ -55,6 +56,30 @@ int check_take_slowly(void **frames, int size) {
         frames[n++] = (void *)ip;
     } while (n < size && unw_step(&cursor) > 0);
     return n;
+}
+
+/* By a walk from this function's own caller; and again by what the walk noted. */
+int check_take_walking(void **frames, int size) {
+    struct ls_unw_load loads[256];
+    unsigned long *frame = __builtin_frame_address(0);
+    struct ls_unw_walk walk = {
+        .ip = frame[1],
+        .sp = (unsigned long)(frame + 2),
+        .bp = frame[0],
+        .frame = frames + 1,
+        .room = size - 1,
+        .load = loads,
+        .load_room = 256,
+    };
+    int i;
+
+    frames[0] = (void *)check_take_walking;
+    if (ls_unw_walk(&walk) < 0)
+        return check_take(frames, size);
+    for (i = 0; i < walk.loads; i++)
+        if (*(unsigned long *)loads[i].address != loads[i].value)
+            return 0;
+    return walk.depth + 1;
 }
 
 void check_unloaded(void) {
@@ -89,6 +114,7 @@ typedef int (*take_fn)(void **frames, int size);
 
 static take_fn take_fast;
 static take_fn take_slowly;
+static take_fn take_walking;
 static void (*unloaded)(void);
 static void (*after_fork)(void);
 static take_fn take;
@@ -356,6 +382,7 @@ int main(int argc, char **argv) {
     }
     take_fast = (take_fn)find(library, "check_take");
     take_slowly = (take_fn)find(library, "check_take_slowly");
+    take_walking = (take_fn)find(library, "check_take_walking");
     unloaded = (void (*)(void))find(library, "check_unloaded");
     after_fork = (void (*)(void))find(library, "check_after_fork");
     backtrace(frames, MAX_FRAMES); /* loads libgcc */
@@ -365,6 +392,12 @@ int main(int argc, char **argv) {
     expect(!sample(), "wrong stack at first");
     expect(!sample(), "wrong stack at second");
     check_reload("fast", argv[2], argv[3]);
+    check_generated_code();
+    check_threads();
+    take = take_walking;
+    expect(!sample(), "wrong stack by a walk");
+    expect(!sample(), "wrong stack by a second walk");
+    check_reload("walking", argv[2], argv[3]);
     check_generated_code();
     check_threads();
     take = take_slowly;
