@@ -32,7 +32,10 @@
     ROLE(width)                                                                                    \
     ROLE(height)                                                                                   \
     ROLE(depth)                                                                                    \
-    ROLE(format)
+    ROLE(format)                                                                                   \
+    ROLE(handle)                                                                                   \
+    ROLE(allocated)                                                                                \
+    ROLE(reserved)
 
 struct ls_roles {
 #define ROLE(name) int8_t name;

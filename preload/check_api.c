@@ -6,6 +6,7 @@
  */
 #define CUDART_DEPRECATED
 #define __CUDA_DEPRECATED
+#include <cuda.h>
 #include <cuda_runtime_api.h>
 
 #include <stddef.h>
@@ -24,6 +25,9 @@ cudaError_t __cudaLaunchKernel(cudaKernel_t, dim3, dim3, void **, size_t, cudaSt
                    "the table's row differs from NVIDIA's header: " #name);
 #define API(LIB, ret, name, CLASS, STACK, params, args, ...) CHECK(name, ret, params)
 #define API_TWIN(LIB, ret, name, twin, CLASS, STACK, params, args, ...) CHECK(name, ret, params)
+/* PyTorch's: no header of NVIDIA's has them. */
+#define API_VOID_WHEN(LIB, name, CLASS, STACK, params, args, condition, ...)
+#define API_MAP_TWIN(LIB, ret, name, twin, params, args, ...) CHECK(name, ret, params)
 #define API_MAP(LIB, ret, name, params, args, ...) CHECK(name, ret, params)
 #define API_MAP_VOID(LIB, name, params, args, ...) CHECK(name, void, params)
 #include "layoutspy/api/all.def"

@@ -15,6 +15,7 @@
 #include "export.h"
 #include "modules.h"
 #include "spool.h"
+#include "stack_python.h"
 #include "state.h"
 #include "trace_name.h"
 
@@ -120,7 +121,6 @@ static void coverage(struct ls_thread *self) {
     ls_describe_coverage(self, "cupti", "off", "no GPU times: not in this version");
     ls_describe_coverage(self, "native-stacks", ls_session.env.stacks ? "on" : "off",
                          ls_session.env.stacks ? "" : "LAYOUTSPY_STACKS=off");
-    ls_describe_coverage(self, "python-stacks", "off", "not in this version");
     ls_describe_coverage(self, "collector", ls_collector_result.state, ls_collector_result.detail);
 }
 
@@ -129,4 +129,5 @@ void ls_session_describe(struct ls_thread *self) {
     meta_process(self);
     meta_environment(self);
     coverage(self);
+    ls_python_start(self);
 }

@@ -26,7 +26,7 @@ enum ls_lock_name {
     LS_LOCK_KERNELS, /* kernel registrations (kernels.c) */
     LS_LOCK_MODULES, /* which modules were told (modules.c) */
     LS_LOCK_POOL,    /* blocks of ended threads (thread.c) */
-    LS_LOCK_STACKS,  /* replacing the table of stacks (stack_native.c); taken alone */
+    LS_LOCK_INTERN,  /* replacing a table of numbers (intern.c); taken alone */
     LS_LOCK_RESOLVE, /* the CUDA runtimes seen (resolve.c); taken alone */
     LS_LOCK_GROW,    /* growing the spool (spool.c); innermost */
     LS_LOCK_COUNT

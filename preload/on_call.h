@@ -42,6 +42,7 @@ static inline __attribute__((always_inline)) uint8_t ls_on_call(struct ls_thread
     case LS_CLASS_MANAGED_ALLOC:
     case LS_CLASS_PINNED_ALLOC:
     case LS_CLASS_REGISTER:
+    case LS_CLASS_VMM_MAP:
         ls_on_alloc(api, status, field);
         return 0;
     case LS_CLASS_CAPTURE_BEGIN:

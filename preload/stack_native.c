@@ -1,182 +1,193 @@
 /*
- * stack_native.c - unwinding by libunwind, and interning. See stack_native.h.
+ * stack_native.c - walking by libunwind, and replaying known walks. See stack_native.h.
  *
  * libunwind is linked in statically and hidden: a shared one would replace the target's C++
  * exception unwinding. Its caches know addresses, not libraries, so they are dropped after each
- * dlclose() (modules.c).
- *
- * Any thread, inside a recorded call. No lock on the path of a known stack: the shared table is
- * claimed by compare-and-swap on a slot's hash, and a slot whose number is not published yet (its
- * owner is writing the record, or died) is not waited for: the stack gets a second number. After
- * an unload no old entry can be met again (the generation is part of the hash), so when many are
- * old the table is replaced by an empty one; two take turns.
+ * dlclose() (modules.c). Frames that its fast walk cannot do are left to unw_backtrace().
  */
 #include "stack_native.h"
 
-#include <stdatomic.h>
 #include <string.h>
 #include <sys/mman.h>
 
-#include "lock.h"
+#include "intern.h"
 #include "modules.h"
-#include "spool.h"
+#include "stack_python.h"
 #include "unwind.h"
 
-#define TABLE_BITS 17
-#define TABLE_SIZE (1u << TABLE_BITS)
-#define TABLE_FULL (TABLE_SIZE / 4 * 3)
 #define OWN_FRAMES 8 /* ours, between the unwinder and the wrapper's caller, at most */
+#define SETS 128
+#define WAYS 8
+#define LOADS 200 /* of one walk; one that depends on more is made each time */
 
-/* The number carries half of the hash: one that a late thread stores into a slot which was wiped
- * and claimed anew meanwhile is not taken for the new stack's. */
-struct slot {
-    _Atomic uint64_t hash;   /* 0: free */
-    _Atomic uint64_t number; /* low half of the hash above, id below; 0: not published */
+/* A walk that can be replayed. Memory that nobody walked from is never touched. */
+struct known_walk {
+    uintptr_t ip, sp, bp; /* bp only where bp_used */
+    uint64_t hash;        /* the result */
+    uint32_t generation;
+    uint16_t loads;
+    bool cut, bp_used;
+    uint32_t following; /* 1 + index of the walk that came next, last time */
+    struct ls_unw_load load[LOADS];
 };
 
-static struct table {
-    struct slot *slot;
-    _Atomic uint32_t used;
-    uint32_t generation; /* the latest one when it was begun */
-} tables[2];
-static struct table *_Atomic current;
-static _Atomic uint32_t next_id = 1;
+struct ls_replay {
+    struct known_walk walk[SETS * WAYS];
+    uint32_t last;  /* 1 + index of the thread's last walk */
+    uint32_t turns; /* which way of a set is given up next */
+};
 
-static struct slot *map_slots(void) {
-    void *map = mmap(NULL, TABLE_SIZE * sizeof(struct slot), PROT_READ | PROT_WRITE,
-                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    return map == MAP_FAILED ? NULL : map;
-}
-
-void ls_stack_init(const struct ls_env *env) {
-    if (!env->stacks)
-        return;
-    if (!tables[0].slot)
-        tables[0].slot = map_slots();
-    if (tables[0].slot) {
-        tables[0].generation = ls_modules_generation();
-        atomic_store(&current, &tables[0]);
-    }
-}
-
-/* The table to use in `generation`: an empty one if the present one is half full of the past. */
-static struct table *table_for(uint32_t generation) {
-    struct table *table = atomic_load_explicit(&current, memory_order_acquire);
-    if (!table || table->generation >= generation ||
-        atomic_load_explicit(&table->used, memory_order_relaxed) < TABLE_SIZE / 2)
-        return table;
-    ls_lock(LS_LOCK_STACKS);
-    table = atomic_load(&current);
-    if (table->generation < generation && atomic_load(&table->used) >= TABLE_SIZE / 2) {
-        struct table *other = &tables[table == tables];
-        if (!other->slot)
-            other->slot = map_slots();
-        if (other->slot) {
-            memset(other->slot, 0, TABLE_SIZE * sizeof *other->slot);
-            atomic_store(&other->used, 0);
-            other->generation = generation;
-            atomic_store(&current, other);
-            table = other;
-        }
-    }
-    ls_unlock(LS_LOCK_STACKS);
-    return table;
-}
-
-static uint64_t hash_stack(void *const *frame, uint32_t depth, uint32_t generation) {
-    uint64_t h = generation * 0x9e3779b97f4a7c15u + depth;
-    for (uint32_t i = 0; i < depth; i++) {
-        h = (h ^ (uint64_t)(uintptr_t)frame[i]) * 0x9fb21c651e98df25u;
-        h ^= h >> 29;
-    }
-    return h | 1; /* 0 marks a free slot */
-}
-
-/* Write the definition. 0: there was no room. */
-static uint32_t define(struct ls_thread *self, void *const *frame, uint32_t depth, bool truncated,
-                       uint32_t generation) {
-    ls_modules_describe(self, frame, depth, generation);
-    uint32_t size = (uint32_t)(sizeof(struct ls_rec_stack) + depth * sizeof(uint64_t));
-    struct ls_rec_stack *record = ls_spool_reserve(self, size);
-    if (!record)
-        return 0;
-    uint32_t id = atomic_fetch_add(&next_id, 1);
-    *record = (struct ls_rec_stack){
-        .head = {.size = (uint16_t)size, .type = LS_REC_STACK},
-        .id = id,
-        .modules = generation,
-        .depth = depth,
-        .truncated = truncated,
+void ls_native_place(struct ls_native_place *place, const void *wrapper_frame, bool cut) {
+    const uintptr_t *frame = wrapper_frame; /* saved rbp, return address */
+    *place = (struct ls_native_place){
+        .ip = frame[1],
+        .sp = (uintptr_t)(frame + 2),
+        .bp = frame[0],
+        .generation = ls_modules_generation(),
+        .cut = cut,
     };
-    for (uint32_t i = 0; i < depth; i++)
-        record->address[i] = (uint64_t)(uintptr_t)frame[i];
-    ls_spool_commit(self, size);
-    return id;
 }
 
-static uint32_t intern(struct ls_thread *self, uint64_t hash, void *const *frame, uint32_t depth,
-                       bool truncated, uint32_t generation) {
-    struct table *table = table_for(generation);
-    struct slot *slot;
-    for (uint32_t i = (uint32_t)(hash >> 32);; i++) {
-        slot = &table->slot[i & (TABLE_SIZE - 1)];
-        uint64_t found = atomic_load_explicit(&slot->hash, memory_order_acquire);
-        if (found == 0) {
-            if (atomic_load_explicit(&table->used, memory_order_relaxed) >= TABLE_FULL) {
-                ls_spool_lost(self, LS_LOST_STACKS, 1);
-                return 0;
-            }
-            if (atomic_compare_exchange_strong(&slot->hash, &found, hash)) {
-                atomic_fetch_add_explicit(&table->used, 1, memory_order_relaxed);
-                break;
-            }
-        } /* else, or where somebody was faster: `found` is what lies there */
-        if (found == hash)
+/* ---- walking ---- */
+
+static void begin_walk(struct ls_unw_walk *walk, const struct ls_native_place *place, void **frame,
+                       uint32_t room) {
+    *walk = (struct ls_unw_walk){
+        .ip = place->ip, .sp = place->sp, .bp = place->bp, .frame = frame, .room = (int)room};
+    if (place->cut)
+        ls_python_eval_range(&walk->stop_start, &walk->stop_end);
+}
+
+/* By libunwind's own entry: from here, so our frames come first. */
+static uint32_t walk_otherwise(const struct ls_unw_walk *walk, void **frame, uint32_t room) {
+    void *all[LS_STACK_DEPTH + 1 + OWN_FRAMES];
+    int depth = unw_backtrace(all, LS_STACK_DEPTH + 1 + OWN_FRAMES), own = 0;
+    uint32_t kept = 0;
+    while (own < depth && own < OWN_FRAMES && (uintptr_t)all[own] != walk->ip)
+        own++;
+    if (own >= depth || (uintptr_t)all[own] != walk->ip) {
+        frame[0] = (void *)walk->ip; /* it could not be unwound: the caller is known all the same */
+        return 1;
+    }
+    for (; own < depth && kept < room; own++) {
+        frame[kept++] = all[own];
+        if ((uintptr_t)all[own] - 1 - walk->stop_start < walk->stop_end - walk->stop_start)
             break;
     }
-    uint64_t number = atomic_load_explicit(&slot->number, memory_order_acquire);
-    if ((uint32_t)number != 0 && number >> 32 == (uint32_t)hash)
-        return (uint32_t)number;
-    uint32_t id = define(self, frame, depth, truncated, generation);
-    if (id) /* 0 stays unpublished: the next thread that has room defines it */
-        atomic_store_explicit(&slot->number, (uint64_t)(uint32_t)hash << 32 | id,
-                              memory_order_release);
-    return id;
+    return kept;
 }
 
-uint32_t ls_stack_capture(struct ls_thread *self, void *caller) {
-    void *frame[LS_STACK_DEPTH + OWN_FRAMES];
-    if (!atomic_load_explicit(&current, memory_order_relaxed))
-        return 0;
-    uint32_t generation = ls_modules_generation();
-    int depth = unw_backtrace(frame, LS_STACK_DEPTH + OWN_FRAMES);
-    int own = 0;
-    while (own < depth && own < OWN_FRAMES && frame[own] != caller)
-        own++;
-    if (own == depth || frame[own] != caller) {
-        frame[0] = caller; /* it could not be unwound: the caller is known all the same */
-        own = 0;
-        depth = 1;
+uint32_t ls_native_walk(const struct ls_native_place *place, void **frame, uint32_t room) {
+    struct ls_unw_walk walk;
+    begin_walk(&walk, place, frame, room);
+    if (ls_unw_walk(&walk) >= 0)
+        return (uint32_t)walk.depth;
+    return walk_otherwise(&walk, frame, room);
+}
+
+static uint64_t hash_frames(void *const *frame, uint32_t depth, uint32_t generation) {
+    uint64_t hash = generation * 0x9e3779b97f4a7c15u + depth;
+    for (uint32_t i = 0; i < depth; i++)
+        hash = ls_hash_word(hash, (uint64_t)(uintptr_t)frame[i]);
+    return hash;
+}
+
+/* ---- replaying ---- */
+
+static bool is_from(const struct known_walk *known, const struct ls_native_place *place) {
+    return known->sp == place->sp && known->ip == place->ip && known->cut == place->cut &&
+           known->generation == place->generation && (!known->bp_used || known->bp == place->bp);
+}
+
+/* In order, and no further than the first that differs: see stack_native.h. */
+static bool holds(const struct known_walk *known) {
+    for (uint32_t i = 0; i < known->loads; i++)
+        if (*(const volatile uintptr_t *)known->load[i].address != known->load[i].value)
+            return false;
+    return true;
+}
+
+static struct ls_replay *replay_of(struct ls_thread *self) {
+    if (!self->replay) {
+        void *map = mmap(NULL, sizeof *self->replay, PROT_READ | PROT_WRITE,
+                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        self->replay = map == MAP_FAILED ? NULL : map;
     }
-    bool truncated = depth - own > LS_STACK_DEPTH;
-    uint32_t kept = truncated ? LS_STACK_DEPTH : (uint32_t)(depth - own);
-    uint64_t hash = hash_stack(frame + own, kept, generation);
-    struct ls_stack_entry *entry = &self->cache[(hash >> 20) & (LS_STACK_CACHE - 1)];
-    if (entry->hash == hash)
-        return entry->id;
-    uint32_t id = intern(self, hash, frame + own, kept, truncated, generation);
-    if (id)
-        *entry = (struct ls_stack_entry){hash, id};
-    return id;
+    return self->replay;
 }
 
-void ls_stack_fork_reset(void) {
+static void follow(struct ls_replay *replay, uint32_t index) {
+    if (replay->last)
+        replay->walk[replay->last - 1].following = index + 1;
+    replay->last = index + 1;
+}
+
+static uint32_t set_of(const struct ls_native_place *place) {
+    uint64_t hash = ls_hash_word(place->sp, place->ip);
+    return (uint32_t)(hash >> 32) % SETS * WAYS;
+}
+
+/* A known walk from this place that gives what a new one would; NULL: none. Programs repeat
+ * themselves: what followed on the last walk is tried first. */
+static const struct known_walk *find(struct ls_replay *replay,
+                                     const struct ls_native_place *place) {
+    uint32_t guess = replay->last ? replay->walk[replay->last - 1].following : 0;
+    if (guess && is_from(&replay->walk[guess - 1], place) && holds(&replay->walk[guess - 1])) {
+        replay->last = guess;
+        return &replay->walk[guess - 1];
+    }
+    uint32_t set = set_of(place);
+    for (uint32_t i = set; i < set + WAYS; i++) {
+        if (is_from(&replay->walk[i], place) && holds(&replay->walk[i])) {
+            follow(replay, i);
+            return &replay->walk[i];
+        }
+    }
+    return NULL;
+}
+
+/* The way of the set to give up: one that was never used, else in turn. */
+static struct known_walk *victim(struct ls_replay *replay, const struct ls_native_place *place) {
+    uint32_t set = set_of(place);
+    for (uint32_t i = set; i < set + WAYS; i++)
+        if (replay->walk[i].ip == 0)
+            return &replay->walk[i];
+    return &replay->walk[set + replay->turns++ % WAYS];
+}
+
+uint64_t ls_native_hash(struct ls_thread *self, const struct ls_native_place *place) {
+    struct ls_replay *replay = replay_of(self);
+    const struct known_walk *known = replay ? find(replay, place) : NULL;
+    if (known)
+        return known->hash;
+    void *frame[LS_STACK_DEPTH + 1];
+    struct ls_unw_walk walk;
+    struct known_walk *kept = replay ? victim(replay, place) : NULL;
+    begin_walk(&walk, place, frame, LS_STACK_DEPTH + 1);
+    if (kept) {
+        kept->ip = 0; /* of no place, while its loads are overwritten */
+        walk.load = kept->load;
+        walk.load_room = LOADS;
+    }
+    if (ls_unw_walk(&walk) < 0)
+        return hash_frames(frame, walk_otherwise(&walk, frame, LS_STACK_DEPTH + 1),
+                           place->generation);
+    uint64_t hash = hash_frames(frame, (uint32_t)walk.depth, place->generation);
+    if (kept && walk.exact) {
+        kept->ip = place->ip;
+        kept->sp = place->sp;
+        kept->bp = place->bp;
+        kept->bp_used = walk.bp_used;
+        kept->cut = place->cut;
+        kept->generation = place->generation;
+        kept->loads = (uint16_t)walk.loads;
+        kept->hash = hash;
+        kept->following = 0;
+        follow(replay, (uint32_t)(kept - replay->walk));
+    }
+    return hash;
+}
+
+void ls_native_fork_reset(void) {
     ls_unw_after_fork();
-    for (int i = 0; i < 2; i++) {
-        if (tables[i].slot)
-            memset(tables[i].slot, 0, TABLE_SIZE * sizeof *tables[i].slot);
-        atomic_store(&tables[i].used, 0);
-        tables[i].generation = 0;
-    }
-    atomic_store(&next_id, 1);
 }

@@ -21,7 +21,7 @@
 #include "modules.h"
 #include "on_call.h"
 #include "spool.h"
-#include "stack_native.h"
+#include "stack.h"
 #include "thread.h"
 #include "trace_name.h"
 

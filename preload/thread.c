@@ -23,6 +23,13 @@ static pthread_key_t end_key;
 static pthread_once_t end_once = PTHREAD_ONCE_INIT;
 static bool have_key;
 
+/* As new. The replays stay: what holds for one stack is compared with the next before it counts. */
+static void clear(struct ls_thread *self) {
+    struct ls_replay *replay = self->replay;
+    memset(self, 0, sizeof *self);
+    self->replay = replay;
+}
+
 /*
  * The thread is ending. Destructors of other keys may still call CUDA after this one: they find
  * ls_self NULL and attach a new block, whose destructor then runs in the next round.
@@ -50,7 +57,7 @@ static struct ls_thread *take_block(void) {
         pool = self->next_free;
     ls_unlock(LS_LOCK_POOL);
     if (self) {
-        memset(self, 0, sizeof *self);
+        clear(self);
         return self;
     }
     self = mmap(NULL, sizeof *self, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -61,7 +68,7 @@ struct ls_thread *ls_thread_attach(struct ls_thread *stale) {
     struct ls_thread *self = stale;
     uint8_t device = self ? self->device : 0;
     if (self)
-        memset(self, 0, sizeof *self);
+        clear(self);
     else
         self = take_block();
     if (!self) {

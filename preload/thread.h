@@ -15,7 +15,11 @@
 #include "layoutspy/format.h"
 
 #define LS_STACK_CACHE 512 /* entries, a power of two */
+#define LS_PYTHON_CACHE 256
 
+struct ls_replay;
+
+/* What a thread remembers of an interned thing (intern.h). */
 struct ls_stack_entry {
     uint64_t hash;
     uint32_t id;
@@ -42,7 +46,9 @@ struct ls_thread {
     enum ls_lost lost_reason;
 
     struct ls_thread *next_free;
-    struct ls_stack_entry cache[LS_STACK_CACHE]; /* owned by stack_native.c */
+    struct ls_replay *replay; /* owned by stack_native.c; kept from user to user */
+    struct ls_stack_entry cache[LS_STACK_CACHE];   /* owned by stack.c */
+    struct ls_stack_entry python[LS_PYTHON_CACHE]; /* owned by stack_python.c */
 };
 
 extern __thread struct ls_thread *ls_self __attribute__((tls_model("initial-exec")));

@@ -7,13 +7,14 @@
 #include <stdatomic.h>
 
 #include "describe.h"
+#include "driver.h"
 #include "export.h"
 #include "kernels.h"
 #include "layoutspy/api/types.h"
 #include "on_call.h"
 #include "resolve.h"
 #include "spool.h"
-#include "stack_native.h"
+#include "stack.h"
 #include "state.h"
 
 /* Calls of handlers that came while their thread attached: there may be no header yet. */
@@ -62,10 +63,10 @@ struct ls_thread *ls_enter_slow(void) {
     return self;
 }
 
-uint32_t ls_enter_stack(struct ls_thread *self, void *caller) {
+uint32_t ls_enter_stack(struct ls_thread *self, const void *frame) {
     int saved = errno;
     ls_busy(self);
-    uint32_t stack = ls_stack_capture(self, caller);
+    uint32_t stack = ls_stack_capture(self, frame);
     ls_not_busy(self);
     errno = saved;
     return stack;
@@ -88,6 +89,10 @@ struct ls_rec_call *ls_leave_slow(struct ls_thread *self, uint32_t size) {
     ((desc) ? (uint64_t)(uint8_t)(desc)->x | (uint64_t)(uint8_t)(desc)->y << 8 |                   \
                   (uint64_t)(uint8_t)(desc)->z << 16 | (uint64_t)(uint8_t)(desc)->w << 24          \
             : 0)
+#define ls_driver_device(prop)                                                                     \
+    ((prop) && (prop)->location.type == CU_MEM_LOCATION_TYPE_DEVICE                                \
+         ? (uint64_t)(uint32_t)(prop)->location.id                                                 \
+         : 0)
 #define ls_pool_device(props)                                                                      \
     ((props) && (props)->location.type == cudaMemLocationTypeDevice                                \
          ? (uint64_t)(uint32_t)(props)->location.id                                                \
@@ -107,8 +112,7 @@ enum {
         if (__builtin_expect(!ls_function, 0))                                                     \
             return (ret)LS_MISSING_##LIB;                                                          \
         struct ls_call ls_call;                                                                    \
-        ls_enter(&ls_call, LS_CLASS_##CLASS, LS_STACK_##STACK, ls_caller,                          \
-                 __builtin_frame_address(0));                                                      \
+        ls_enter(&ls_call, LS_CLASS_##CLASS, LS_STACK_##STACK, __builtin_frame_address(0));        \
         ret ls_result = ls_function args;                                                          \
         if (!ls_call.self)                                                                         \
             return ls_result;                                                                      \
@@ -118,6 +122,26 @@ enum {
         ls_leave(&ls_call, LS_API_##name, LS_CLASS_##CLASS, ls_status, ls_field,                   \
                  sizeof ls_field / sizeof(uint64_t));                                              \
         return ls_result;                                                                          \
+    }
+
+/* No result, and no status. */
+#define WRAP_VOID_WHEN(LIB, name, CLASS, STACK, params, args, condition, ...)                      \
+    LS_EXPORT void name params;                                                                    \
+    LS_EXPORT void name params {                                                                   \
+        void(*ls_function) params =                                                                \
+            (void(*) params)ls_real(LS_API_##name, __builtin_return_address(0));                   \
+        if (__builtin_expect(!ls_function, 0))                                                     \
+            return;                                                                                \
+        struct ls_call ls_call = {0};                                                              \
+        if (condition)                                                                             \
+            ls_enter(&ls_call, LS_CLASS_##CLASS, LS_STACK_##STACK, __builtin_frame_address(0));    \
+        ls_function args;                                                                          \
+        if (!ls_call.self)                                                                         \
+            return;                                                                                \
+        ls_called(&ls_call);                                                                       \
+        const uint64_t ls_field[] = {__VA_ARGS__};                                                 \
+        ls_leave(&ls_call, LS_API_##name, LS_CLASS_##CLASS, 0, ls_field,                           \
+                 sizeof ls_field / sizeof(uint64_t));                                              \
     }
 
 /* MAP rows are kept in memory whether or not anything is recorded, and start no recording. */
@@ -151,6 +175,8 @@ enum {
     WRAP(LIB, ret, name, CLASS, STACK, params, args, __VA_ARGS__)
 #define API_TWIN(LIB, ret, name, twin, CLASS, STACK, params, args, ...)                            \
     WRAP(LIB, ret, twin, CLASS, STACK, params, args, __VA_ARGS__)
+#define API_VOID_WHEN(LIB, name, CLASS, STACK, params, args, condition, ...)                       \
+    WRAP_VOID_WHEN(LIB, name, CLASS, STACK, params, args, condition, __VA_ARGS__)
 #define API_MAP(LIB, ret, name, params, args, ...)                                                 \
     WRAP_MAP(LIB, ret, name, params, args, __VA_ARGS__)
 #define API_MAP_VOID(LIB, name, params, args, ...)                                                 \

@@ -36,14 +36,14 @@ struct ls_call {
 /* The calling thread where it is not attached to the running session, or busy; NULL: forward. */
 struct ls_thread *ls_enter_slow(void);
 
-/* A stack, for the rows that want one. */
-uint32_t ls_enter_stack(struct ls_thread *self, void *caller);
+/* A stack, for the rows that want one, from the wrapper's frame on. */
+uint32_t ls_enter_stack(struct ls_thread *self, const void *frame);
 
 /* The thread's chunk is full: room in the next one, or NULL and the call is counted as lost. */
 struct ls_rec_call *ls_leave_slow(struct ls_thread *self, uint32_t size);
 
 LS_INLINE void ls_enter(struct ls_call *call, enum ls_class cls, enum ls_stack_want want,
-                        void *caller, void *frame) {
+                        const void *frame) {
     struct ls_thread *self = ls_self;
     if (!ls_likely(self && !self->busy &&
                    self->epoch == atomic_load_explicit(&ls_live->epoch, memory_order_acquire)))
@@ -60,7 +60,7 @@ LS_INLINE void ls_enter(struct ls_call *call, enum ls_class cls, enum ls_stack_w
         call->flags |= LS_CALL_CAPTURING;
     if (cls == LS_CLASS_CAPTURE_BEGIN)
         ls_before_capture();
-    call->stack = want == LS_STACK_NONE ? 0 : ls_enter_stack(self, caller);
+    call->stack = want == LS_STACK_NONE ? 0 : ls_enter_stack(self, frame);
     call->start = ls_ticks();
 }
 

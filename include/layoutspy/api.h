@@ -11,18 +11,22 @@
  *   API(LIB, ret, name, CLASS, STACK, (parameters), (arguments), fields)
  *   API_TWIN(LIB, ret, name, twin, CLASS, STACK, (parameters), (arguments), fields)
  *   API_PTDS, API_PTSZ: an API and the API_TWIN name_ptds or name_ptsz, in one
+ *   API_VOID_WHEN(LIB, name, CLASS, STACK, (parameters), (arguments), condition, fields)
  *   API_MAP(LIB, ret, name, (parameters), (arguments), statement)
+ *   API_MAP_PTSZ: an API_MAP and the API_MAP_TWIN name_ptsz, in one
  *   API_MAP_VOID(LIB, name, (parameters), (arguments), statement)
  *
  *   LIB       a row of api/library.def: whose function it is, how to find the real one
  *   CLASS     what kind of thing the call does: one of api/class.def
- *   STACK     which stack is taken: NONE, NATIVE (see preload/stack_native.c)
+ *   STACK     whether a stack is taken: NONE, STACK (see preload/stack.h)
  *   fields    what is recorded, in this order: F(name, TYPE, expression) F(...) ...
  *             The expressions are evaluated after the real call and may use the parameters, and
  *             `ls_status`, the call's status (0 for success). Names are the field's words, and one
  *             word means one thing in every row (see api/field notes below).
  *   API_TWIN  as API, for `twin`, the per-thread-default-stream entry point (`_ptds`, `_ptsz`) of
  *             `name`; it exists in the library but not under its own name in the header.
+ *   API_VOID_WHEN  a function that returns nothing; recorded only where the condition holds, which
+ *             may use the parameters and is evaluated before the call
  *   API_MAP   class MAP: the statement runs after the call and keeps what later records need (a
  *             kernel's name); the call itself is not recorded.
  *
@@ -38,8 +42,11 @@
  *             `width`, `height`, `depth` are recorded instead and the collector multiplies
  *   kind      cudaMemcpyKind as passed; rows without one are cudaMemcpyDefault (4)
  *   stream    as passed; a row without this field runs on the legacy default stream
- *   dst_array, src_array, dst_device, src_device, symbol, offset, pool, array, event, flags,
- *   device, value, mode, graph, kernel, grid, block, shared, free, total, attr: as named
+ *   handle    physical memory of the driver's (cuMemCreate)
+ *   allocated, reserved  bytes that a framework's allocator has handed out and holds, after the
+ * call; `size` beside them is signed: negative for a block that was given back dst_array,
+ * src_array, dst_device, src_device, symbol, offset, pool, array, event, flags, device, value,
+ * mode, graph, kernel, grid, block, shared, free, total, attr: as named
  *
  * Includer's contract: define API with `...` in place of `fields` (the others default to it), and F
  * where `fields` is used; include "layoutspy/api/all.def", which undefines them all again.
@@ -62,7 +69,7 @@ enum ls_class {
     LS_CLASS_COUNT
 };
 
-enum ls_stack_want { LS_STACK_NONE, LS_STACK_NATIVE };
+enum ls_stack_want { LS_STACK_NONE, LS_STACK_STACK };
 
 enum ls_field_type {
     LS_FIELD_PTR,

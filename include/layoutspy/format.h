@@ -32,7 +32,7 @@
 #include <stdint.h>
 
 #define LS_SPOOL_MAGIC "layoutspy spool" /* 16 bytes with its NUL */
-#define LS_SPOOL_VERSION 1
+#define LS_SPOOL_VERSION 2
 #define LS_CHUNK_MAX 4096           /* slots in the directory */
 #define LS_CHUNK_MIN (64u << 10)    /* bytes, the first chunk of a thread */
 #define LS_CHUNK_LARGEST (2u << 20) /* bytes; sizes double up to this */
@@ -130,6 +130,9 @@ enum ls_record_type {
     LS_REC_META,
     LS_REC_COVERAGE,
     LS_REC_LOST,
+    LS_REC_CODE,
+    LS_REC_PYTHON,
+    LS_REC_MARK,
     LS_REC_TYPE_COUNT
 };
 
@@ -170,14 +173,59 @@ struct ls_rec_call {
     uint64_t field[];
 };
 
-/* LS_REC_STACK. Innermost first; all are return addresses. */
+/* LS_REC_STACK. Innermost first; all are return addresses. Where `python` is set, the native frames
+ * end with the first one of the interpreter, and Python's follow outside of it. */
 struct ls_rec_stack {
     struct ls_record head;
     uint32_t id;      /* from 1, unique in the spool */
     uint32_t modules; /* the module generation that the addresses belong to */
     uint32_t depth;
-    uint32_t truncated; /* 1: there were more frames */
+    uint32_t truncated; /* 1: there were more native frames */
+    uint32_t python;    /* number of an earlier LS_REC_PYTHON, 0: none */
+    uint32_t pad;
     uint64_t address[];
+};
+
+/* LS_REC_CODE: a Python code object. text: "co_name\0co_filename\0", UTF-8. */
+struct ls_rec_code {
+    struct ls_record head;
+    uint32_t id;
+    uint32_t first_line;
+    char text[];
+};
+
+/* LS_REC_PYTHON: the Python frames of a stack, innermost first. */
+struct ls_python_frame {
+    uint32_t code; /* number of an earlier LS_REC_CODE, 0: unknown */
+    uint32_t line; /* that was running, 0: unknown */
+};
+struct ls_rec_python {
+    struct ls_record head;
+    uint32_t id; /* from 1, unique in the spool */
+    uint32_t depth;
+    uint32_t truncated; /* 1: there were more frames */
+    uint32_t pad;
+    struct ls_python_frame frame[];
+};
+
+/* LS_REC_MARK: what the program itself says about its course. */
+enum ls_mark {
+    LS_MARK_STEP = 1,    /* layoutspy_step(): a step begins */
+    LS_MARK_RANGE_PUSH,  /* NVTX: a nested range of this thread begins, */
+    LS_MARK_RANGE_POP,   /* and the innermost ends */
+    LS_MARK_RANGE_START, /* NVTX: a range that may end in another thread; `value` is its id */
+    LS_MARK_RANGE_END,
+    LS_MARK_POINT, /* NVTX: an instant */
+    LS_MARK_KINDS
+};
+struct ls_rec_mark {
+    struct ls_record head;
+    uint64_t ticks;
+    uint64_t value;  /* ranges: the id; else 0 */
+    uint64_t domain; /* NVTX: 0 the default one, else the domain's handle */
+    uint32_t kind;   /* enum ls_mark */
+    uint32_t pad;
+    char text[]; /* UTF-8, may be cut; "" where there is none */
 };
 
 /* LS_REC_MODULE: mapped in generation `modules`; told again in a later generation (after an unload

@@ -41,21 +41,23 @@ def _rows(path):
     text = _without_comments(path.read_text())
     at = 0
     while True:
-        match = re.compile(r"\b(API(?:_TWIN|_PTDS|_PTSZ|_MAP|_MAP_VOID)?)\s*\(").search(text, at)
+        match = re.compile(r"\b(API(?:_TWIN|_PTDS|_PTSZ|_MAP_PTSZ|_MAP|_MAP_VOID|_VOID_WHEN)?)\s*\(").search(text, at)
         if not match:
             return
         form = match.group(1)
         parts, at = _arguments(text, match.end() - 1)
-        if form == "API_MAP_VOID":
+        if form in ("API_MAP_VOID", "API_VOID_WHEN"):
             parts.insert(1, "void")
+        if form == "API_VOID_WHEN":
+            del parts[7]  # the condition
         if form.startswith("API_MAP"):  # a statement where the others have fields
             parts[3:3] = ["MAP", "NONE"]
             parts[7:] = []
         names = [parts[2]]
         if form == "API_TWIN":
             names = [parts.pop(3)]
-        elif form in ("API_PTDS", "API_PTSZ"):
-            names.append(parts[2] + form[3:].lower())
+        elif form.endswith(("_PTDS", "_PTSZ")):
+            names.append(parts[2] + form[-5:].lower())
         fields = re.findall(r"\bF\(\s*(\w+)\s*,\s*(\w+)\s*,", ",".join(parts[7:]))
         for name in names:
             yield Row(name, parts[0].lower(), parts[3].lower(), [(n, t.lower()) for n, t in fields])

@@ -106,6 +106,28 @@ typedef struct cudaLaunchConfig_st {
     void *attrs;
     unsigned int numAttrs;
 } cudaLaunchConfig_t;
+enum cudaDriverEntryPointQueryResult { cudaDriverEntryPointSuccess = 0 };
+
+/* The driver's. Of CUmemAllocationProp only the location is used. */
+typedef int CUresult;
+typedef unsigned long long CUdeviceptr;
+typedef unsigned long long CUmemGenericAllocationHandle;
+typedef struct CUmemAllocationProp_st {
+    int type, requestedHandleTypes;
+    struct {
+        int type, id;
+    } location;
+    void *win32HandleMetaData;
+    unsigned char allocFlags[8];
+} CUmemAllocationProp;
+enum { CU_MEM_LOCATION_TYPE_DEVICE = 1 };
+
+/* PyTorch's c10::Device, as it is passed: in one register. */
+struct ls_c10_device {
+    int8_t type, index;
+};
+enum { LS_C10_CUDA = 1 };
+
 /* CUDA 13's; CUDA 12 fills in the four members and has no `reserved`. */
 struct cudaPointerAttributes {
     enum cudaMemoryType type;
