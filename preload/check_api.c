@@ -25,9 +25,19 @@ cudaError_t __cudaLaunchKernel(cudaKernel_t, dim3, dim3, void **, size_t, cudaSt
                    "the table's row differs from NVIDIA's header: " #name);
 #define API(LIB, ret, name, CLASS, STACK, params, args, ...) CHECK(name, ret, params)
 #define API_TWIN(LIB, ret, name, twin, CLASS, STACK, params, args, ...) CHECK(name, ret, params)
+/* Compared where the header is CUDA 13's. */
+#if CUDART_VERSION >= 13000
+#define API_WIDE(LIB, ret, name, CLASS, STACK, params, args, header, ...) CHECK(name, ret, header)
+#define API_WIDE_TWIN(LIB, ret, name, twin, CLASS, STACK, params, args, header, ...)               \
+    CHECK(name, ret, header)
+#else
+#define API_WIDE(LIB, ret, name, CLASS, STACK, params, args, header, ...)
+#endif
 /* PyTorch's: no header of NVIDIA's has them. */
 #define API_VOID_WHEN(LIB, name, CLASS, STACK, params, args, condition, ...)
 #define API_MAP_TWIN(LIB, ret, name, twin, params, args, ...) CHECK(name, ret, params)
-#define API_MAP(LIB, ret, name, params, args, ...) CHECK(name, ret, params)
+#define API_MAP(LIB, ret, name, params, args, ...) CHECK_##LIB(name, ret, params)
+#define CHECK_CUDART(name, ret, params) CHECK(name, ret, params)
+#define CHECK_TORCH(name, ret, params)
 #define API_MAP_VOID(LIB, name, params, args, ...) CHECK(name, void, params)
 #include "layoutspy/api/all.def"

@@ -16,9 +16,11 @@
 #define DECLARE_CUDA(ret, name, params) extern ret name params;
 #define DECLARE_CUDART(ret, name, params)
 #define DECLARE_C10(ret, name, params)
+#define DECLARE_TORCH(ret, name, params)
 #define ENTRY_CUDA(name) {LS_API_##name, (void *)name},
 #define ENTRY_CUDART(name)
 #define ENTRY_C10(name)
+#define ENTRY_TORCH(name)
 
 #define API(LIB, ret, name, CLASS, STACK, params, args, ...) DECLARE_##LIB(ret, name, params)
 #include "layoutspy/api/all.def"

@@ -54,6 +54,7 @@ void ls_env_read(struct ls_env *env) {
     const char *disable = get("LAYOUTSPY_DISABLE");
     env->disabled = getauxval(AT_SECURE) || (disable && !is_off(disable));
     env->stacks = !is_off(get("LAYOUTSPY_STACKS"));
+    env->python = !is_off(get("LAYOUTSPY_PYTHON"));
     env->out = get("LAYOUTSPY_OUT");
     env->collector = get("LAYOUTSPY_COLLECTOR");
     env->spool_max = parse_size(get("LAYOUTSPY_SPOOL_MAX"), LS_SPOOL_MAX_DEFAULT);

@@ -12,6 +12,7 @@
 struct ls_env {
     bool disabled;         /* LAYOUTSPY_DISABLE=1, or a secure (setuid) program */
     bool stacks;           /* LAYOUTSPY_STACKS=off turns them off */
+    bool python;           /* LAYOUTSPY_PYTHON=off: native stacks only */
     const char *out;       /* LAYOUTSPY_OUT: path or pattern, NULL where unset or empty */
     const char *collector; /* LAYOUTSPY_COLLECTOR: path, "none", or NULL */
     uint64_t spool_max;    /* LAYOUTSPY_SPOOL_MAX, bytes; suffixes K M G T */

@@ -181,6 +181,12 @@ void *ls_resolve_for_caller(enum ls_api api, void *caller) {
     return function;
 }
 
+void ls_resolve_all(enum ls_lib lib) {
+    for (int api = 1; api < LS_API_COUNT; api++)
+        if (ls_api_info[api].lib == lib)
+            ls_real((enum ls_api)api, NULL);
+}
+
 void *ls_resolve_other(enum ls_lib lib, const char *name) {
     int saved = errno;
     void *function = look(lib, name, NULL);

@@ -28,6 +28,12 @@ void *ls_resolve(enum ls_api api, void *caller);
 extern _Atomic bool ls_several_runtimes;
 void *ls_resolve_for_caller(enum ls_api api, void *caller);
 
+/*
+ * Look for all functions of `lib` now: for those whose callers hold a lock of their own in the
+ * call, where the loader's must not be taken.
+ */
+void ls_resolve_all(enum ls_lib lib);
+
 /* A function of `lib` that is not in the table, found in the same way without a caller. */
 void *ls_resolve_other(enum ls_lib lib, const char *name);
 

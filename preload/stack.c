@@ -6,6 +6,7 @@
 
 #include <stdatomic.h>
 
+#include "autograd.h"
 #include "intern.h"
 #include "modules.h"
 #include "spool.h"
@@ -16,6 +17,7 @@ static struct ls_intern stacks;
 static _Atomic bool enabled;
 
 void ls_stack_init(const struct ls_env *env) {
+    ls_autograd_start();
     bool ready = env->stacks && ls_intern_begin(&stacks, ls_modules_generation());
     atomic_store(&enabled, ready);
 }
@@ -28,6 +30,7 @@ void ls_stack_enable(bool on) {
 struct sight {
     struct ls_native_place place;
     uint32_t python;
+    uint32_t forward; /* where python is 0 */
 };
 
 static uint32_t define(struct ls_thread *self, const void *context) {
@@ -50,6 +53,7 @@ static uint32_t define(struct ls_thread *self, const void *context) {
         .depth = depth,
         .truncated = truncated,
         .python = sight->python,
+        .forward = sight->forward,
     };
     for (uint32_t i = 0; i < depth; i++)
         record->address[i] = (uint64_t)(uintptr_t)frame[i];
@@ -63,7 +67,10 @@ uint32_t ls_stack_capture(struct ls_thread *self, const void *wrapper_frame) {
     struct sight sight = {.python = ls_python_capture(self)};
     ls_native_place(&sight.place, wrapper_frame, sight.python != 0);
     uint64_t native = ls_native_hash(self, &sight.place);
-    uint64_t hash = ls_hash_word(native, sight.python) | 1; /* 0 marks a free slot */
+    if (!sight.python)
+        sight.forward = ls_autograd_origin();
+    uint64_t around = (uint64_t)sight.forward << 32 | sight.python;
+    uint64_t hash = ls_hash_word(native, around) | 1; /* 0 marks a free slot */
     struct ls_stack_entry *entry = &self->cache[(hash >> 20) & (LS_STACK_CACHE - 1)];
     if (entry->hash == hash)
         return entry->id;
@@ -78,4 +85,5 @@ void ls_stack_fork_reset(void) {
     ls_intern_fork_reset(&stacks);
     ls_native_fork_reset();
     ls_python_fork_reset();
+    ls_autograd_fork_reset();
 }

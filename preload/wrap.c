@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <stdatomic.h>
 
+#include "autograd.h"
 #include "describe.h"
 #include "driver.h"
 #include "export.h"
@@ -13,6 +14,7 @@
 #include "layoutspy/api/types.h"
 #include "on_call.h"
 #include "resolve.h"
+#include "row_value.h"
 #include "spool.h"
 #include "stack.h"
 #include "state.h"
@@ -38,6 +40,7 @@ static __attribute__((noinline, cold)) struct ls_thread *attach(void) {
     else
         ls_self = stale;
     if (self && started) {
+        ls_resolve_all(LS_LIB_C10); /* its reports come under PyTorch's allocator's lock */
         ls_busy(self);
         ls_session_describe(self);
         ls_not_busy(self);
@@ -93,6 +96,9 @@ struct ls_rec_call *ls_leave_slow(struct ls_thread *self, uint32_t size) {
     ((prop) && (prop)->location.type == CU_MEM_LOCATION_TYPE_DEVICE                                \
          ? (uint64_t)(uint32_t)(prop)->location.id                                                 \
          : 0)
+/* Attributes of a pool: 64 bits from cudaMemPoolAttrReleaseThreshold on. */
+#define ls_pool_value(attr, value)                                                                 \
+    (!(value) ? 0 : (attr) >= 4 ? *(const uint64_t *)(value) : *(const uint32_t *)(value))
 #define ls_pool_device(props)                                                                      \
     ((props) && (props)->location.type == cudaMemLocationTypeDevice                                \
          ? (uint64_t)(uint32_t)(props)->location.id                                                \
@@ -144,16 +150,21 @@ enum {
                  sizeof ls_field / sizeof(uint64_t));                                              \
     }
 
-/* MAP rows are kept in memory whether or not anything is recorded, and start no recording. */
+/* MAP rows are kept in memory whether or not anything is recorded, and start no recording. The
+ * runtime's tell which runtime a module uses; others are called too often to look that up. */
+#define RESOLVE_MAP(LIB, name)                                                                     \
+    (LS_LIB_##LIB == LS_LIB_CUDART                                                                 \
+         ? ls_resolve_for_caller(LS_API_##name, __builtin_return_address(0))                       \
+         : ls_real(LS_API_##name, __builtin_return_address(0)))
 #define WRAP_MAP(LIB, ret, name, params, args, statement)                                          \
     LS_EXPORT ret name params;                                                                     \
     LS_EXPORT ret name params {                                                                    \
-        ret(*ls_function) params =                                                                 \
-            (ret(*) params)ls_resolve_for_caller(LS_API_##name, __builtin_return_address(0));      \
+        ret(*ls_function) params = (ret(*) params)RESOLVE_MAP(LIB, name);                          \
         if (__builtin_expect(!ls_function, 0))                                                     \
             return (ret)LS_MISSING_##LIB;                                                          \
         ret ls_result = ls_function args;                                                          \
-        const int ls_status = (int)ls_result, ls_errno = errno;                                    \
+        __attribute__((unused)) const int ls_status = (int)ls_result;                              \
+        const int ls_errno = errno;                                                                \
         statement;                                                                                 \
         errno = ls_errno;                                                                          \
         return ls_result;                                                                          \
@@ -161,8 +172,7 @@ enum {
 #define WRAP_MAP_VOID(LIB, name, params, args, statement)                                          \
     LS_EXPORT void name params;                                                                    \
     LS_EXPORT void name params {                                                                   \
-        void(*ls_function) params =                                                                \
-            (void(*) params)ls_resolve_for_caller(LS_API_##name, __builtin_return_address(0));     \
+        void(*ls_function) params = (void(*) params)RESOLVE_MAP(LIB, name);                        \
         if (__builtin_expect(!ls_function, 0))                                                     \
             return;                                                                                \
         ls_function args;                                                                          \

@@ -182,7 +182,7 @@ struct ls_rec_stack {
     uint32_t depth;
     uint32_t truncated; /* 1: there were more native frames */
     uint32_t python;    /* number of an earlier LS_REC_PYTHON, 0: none */
-    uint32_t pad;
+    uint32_t forward; /* without `python`: the LS_REC_PYTHON of the operation whose backward runs */
     uint64_t address[];
 };
 
@@ -215,12 +215,13 @@ enum ls_mark {
     LS_MARK_RANGE_POP,   /* and the innermost ends */
     LS_MARK_RANGE_START, /* NVTX: a range that may end in another thread; `value` is its id */
     LS_MARK_RANGE_END,
-    LS_MARK_POINT, /* NVTX: an instant */
+    LS_MARK_POINT,  /* NVTX: an instant */
+    LS_MARK_DOMAIN, /* NVTX: `text` is the name of `domain` */
     LS_MARK_KINDS
 };
 struct ls_rec_mark {
     struct ls_record head;
-    uint64_t ticks;
+    uint64_t ticks;  /* 0: before the recording */
     uint64_t value;  /* ranges: the id; else 0 */
     uint64_t domain; /* NVTX: 0 the default one, else the domain's handle */
     uint32_t kind;   /* enum ls_mark */
