@@ -11,14 +11,19 @@
 
 #include "capture.h"
 #include "device.h"
+#include "graph_memory.h"
 #include "handles.h"
 #include "memory.h"
 #include "stream.h"
 
 const char *sd_memory_word(enum standin_kind kind) {
-    static const char *const words[] = {"pageable", "pinned",  "registered", "device",
-                                        "async",    "managed", "array",      "vmm"};
+    static const char *const words[] = {"pageable", "pinned", "registered", "device", "async",
+                                        "managed",  "array",  "vmm",        "ipc"};
     return words[kind];
+}
+
+const char *sd_freed_word(const struct freed *freed) {
+    return freed->graph ? "graph" : sd_memory_word(freed->kind);
 }
 
 /* The context of the current device, unless a capture forbids the call. Lock held on 0. */
@@ -99,11 +104,10 @@ static int malloc_async(struct device *device, uint64_t size, const void *pool_h
     int status = sd_submit_node(stream, (struct work){.kind = WORK_EMPTY}, NODE_MEM_ALLOC, &node);
     if (status)
         return status;
-    struct memory *m = sd_pool_alloc(pool, stream, size);
+    struct memory *m = sd_graph_memory_add(graph->memory, pool->device, size);
     if (!m)
         return SD_OUT_OF_MEMORY;
-    m->internal = true; /* the graph's, not the program's */
-    sd_graph_allocates(graph, m);
+    node->memory = m->node.key;
     *out = sd_memory_address(m);
     *in_graph = true;
     return SD_OK;
@@ -121,7 +125,7 @@ int sd_malloc_async(uint64_t size, const void *pool, const void *stream, bool pe
 }
 
 static void tell(const struct memory *m, struct freed *out) {
-    *out = (struct freed){true, m->kind, m->size};
+    *out = (struct freed){true, m->kind, m->size, m->graph != NULL};
 }
 
 int sd_free(void *address, struct freed *out) {
@@ -130,7 +134,7 @@ int sd_free(void *address, struct freed *out) {
     if (status || !address)
         return status ? status : sd_end_with(SD_OK);
     struct memory *m = sd_memory_exact(address);
-    if (!m || (m->internal && m->kind != STANDIN_ASYNC) ||
+    if (!m || (m->internal && !m->graph) ||
         (m->kind != STANDIN_DEVICE && m->kind != STANDIN_ASYNC && m->kind != STANDIN_MANAGED))
         return sd_end_with(SD_INVALID_VALUE);
     wait_for_devices();
@@ -139,6 +143,12 @@ int sd_free(void *address, struct freed *out) {
     if (!m)
         return sd_end_with(SD_INVALID_VALUE);
     tell(m, out);
+    if (m->graph && sd_graph_memory_free(m)) {
+        *out = (struct freed){0};
+        return sd_end_with(SD_INVALID_VALUE);
+    }
+    if (m->graph)
+        return sd_end_with(SD_OK);
     if (m->kind == STANDIN_ASYNC)
         sd_pool_free_now(m);
     else
@@ -158,13 +168,25 @@ static int free_async(struct device *device, void *address, const void *handle, 
         return SD_INVALID_VALUE;
     if (stream->capture) {
         struct graph_node *node;
-        if (!m->internal) /* only what a graph allocated */
-            return SD_INVALID_VALUE;
+        /* Only what a graph allocated. */
+        int status = sd_graph_memory_release(stream->capture->graph->memory, m);
+        if (status)
+            return status;
         tell(m, out);
-        sd_graph_frees(stream->capture->graph, m);
-        return sd_submit_node(stream, (struct work){.kind = WORK_EMPTY}, NODE_MEM_FREE, &node);
+        status = sd_submit_node(stream, (struct work){.kind = WORK_EMPTY}, NODE_MEM_FREE, &node);
+        if (!status)
+            node->memory = m->node.key;
+        return status;
     }
-    tell(m, out);
+    struct freed freed;
+    tell(m, &freed);
+    if (m->graph) {
+        int status = sd_graph_memory_free(m);
+        if (!status)
+            *out = freed;
+        return status;
+    }
+    *out = freed;
     if (m->kind == STANDIN_DEVICE)
         sd_pool_adopt(m);
     sd_pool_free(m, stream);

@@ -17,6 +17,7 @@ struct freed {
     bool known;
     enum standin_kind kind;
     uint64_t size;
+    bool graph; /* a graph's memory */
 };
 
 int sd_malloc(uint64_t size, void **out);
@@ -32,7 +33,8 @@ int sd_register(void *address, uint64_t size, unsigned flags);
 int sd_unregister(void *address, struct freed *out);
 int sd_mem_info(uint64_t *available, uint64_t *total);
 
-/* The word for a kind in the log's `memory` key. */
+/* The word for a kind in the log's `memory` key; a graph's memory is `graph` there. */
 const char *sd_memory_word(enum standin_kind kind);
+const char *sd_freed_word(const struct freed *freed);
 
 #endif

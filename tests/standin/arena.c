@@ -1,15 +1,18 @@
 /*
  * arena.c - the memory of one device. See arena.h.
  *
- * The shadow is a sparse memfd, mapped once; its descriptor is closed at once, so that a program
- * which closes or reuses descriptors does no harm.
+ * The shadow is a sparse memfd, mapped once. Its descriptor stays open under a high number for
+ * other processes to open (ipc.c), and nothing here depends on it: a program which closes or reuses
+ * descriptors does no harm.
  */
 #include "arena.h"
 
+#include <fcntl.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #define UNITS (ARENA_PAGE / ARENA_UNIT)
@@ -50,27 +53,51 @@ static void drop_extent(struct arena *arena, struct extent *e) {
     free(e);
 }
 
-static bool map(struct arena *arena, uint64_t size) {
-    int fd = memfd_create("simulated-device", MFD_CLOEXEC);
-    if (fd < 0 || ftruncate(fd, (off_t)size) != 0) {
-        if (fd >= 0)
-            close(fd);
-        return false;
-    }
+/* The file's memory and, after it, the table that other processes read. */
+static bool map_file(struct arena *arena, int fd, uint64_t size) {
     void *view = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
-    close(fd);
     if (view == MAP_FAILED)
         return false;
+    void *table = mmap(NULL, ARENA_TABLE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, (off_t)size);
+    if (table == MAP_FAILED) {
+        munmap(view, size);
+        return false;
+    }
+    madvise(table, ARENA_TABLE, MADV_DONTFORK);
+    arena->view = view;
+    arena->table = table;
+    return true;
+}
+
+/* Out of the way of programs that count on low numbers. */
+static void keep(struct arena *arena, int fd) {
+    struct stat st;
+    arena->fd = fcntl(fd, F_DUPFD_CLOEXEC, 700);
+    arena->inode = fstat(fd, &st) == 0 ? st.st_ino : 0;
+    close(fd);
+}
+
+static bool map(struct arena *arena, uint64_t size) {
+    int fd = memfd_create("simulated-device", MFD_CLOEXEC);
+    if (fd < 0)
+        return false;
+    if (ftruncate(fd, (off_t)(size + ARENA_TABLE)) != 0 || !map_file(arena, fd, size)) {
+        close(fd);
+        return false;
+    }
+    keep(arena, fd);
+    char *view = arena->view;
     void *base = mmap(NULL, size + ARENA_PAGE, PROT_NONE,
                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (base == MAP_FAILED) {
         munmap(view, size);
+        munmap(arena->table, ARENA_TABLE);
+        close(arena->fd);
         return false;
     }
     /* Neither core dumps nor fork children see the device. */
     madvise(view, size, MADV_DONTDUMP);
     madvise(view, size, MADV_DONTFORK);
-    arena->view = view;
     arena->base = (char *)(((uintptr_t)base + ARENA_PAGE - 1) & ~(ARENA_PAGE - 1));
     arena->size = size;
     return true;
@@ -86,9 +113,7 @@ bool sd_arena_open(struct arena *arena, uint64_t capacity) {
     return true;
 }
 
-static uint64_t take_pages(struct arena *arena, uint64_t bytes) {
-    if (bytes > arena->capacity - arena->used)
-        return UINT64_MAX;
+uint64_t sd_arena_reserve(struct arena *arena, uint64_t bytes) {
     struct tree_node *node = sd_tree_ceiling(&arena->free_by_size, bytes, 0);
     if (!node)
         return UINT64_MAX;
@@ -97,13 +122,31 @@ static uint64_t take_pages(struct arena *arena, uint64_t bytes) {
     drop_extent(arena, e);
     if (size > bytes)
         add_extent(arena, start + bytes, size - bytes);
-    arena->used += bytes;
     return start;
 }
 
-static void give_pages(struct arena *arena, uint64_t start, uint64_t bytes) {
-    madvise(arena->view + start, bytes, MADV_REMOVE);
+bool sd_arena_back(struct arena *arena, uint64_t bytes) {
+    if (bytes > arena->capacity - arena->used)
+        return false;
+    arena->used += bytes;
+    return true;
+}
+
+static uint64_t take_pages(struct arena *arena, uint64_t bytes) {
+    if (!sd_arena_back(arena, bytes))
+        return UINT64_MAX;
+    uint64_t start = sd_arena_reserve(arena, bytes);
+    if (start == UINT64_MAX)
+        arena->used -= bytes;
+    return start;
+}
+
+void sd_arena_unback(struct arena *arena, uint64_t offset, uint64_t bytes) {
+    madvise(arena->view + offset, bytes, MADV_REMOVE);
     arena->used -= bytes;
+}
+
+void sd_arena_unreserve(struct arena *arena, uint64_t start, uint64_t bytes) {
     struct tree_node *node = start ? sd_tree_floor(&arena->free_by_start, start - 1, 0) : NULL;
     if (node) {
         struct extent *left = TREE_OWNER(node, struct extent, by_start);
@@ -120,6 +163,11 @@ static void give_pages(struct arena *arena, uint64_t start, uint64_t bytes) {
         drop_extent(arena, right);
     }
     add_extent(arena, start, bytes);
+}
+
+static void give_pages(struct arena *arena, uint64_t start, uint64_t bytes) {
+    sd_arena_unback(arena, start, bytes);
+    sd_arena_unreserve(arena, start, bytes);
 }
 
 static bool taken(const struct small_page *page, unsigned unit) {

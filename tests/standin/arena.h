@@ -19,6 +19,9 @@
 #define ARENA_UNIT 512ull
 
 struct small_page;
+struct ipc_table;
+
+#define ARENA_TABLE (1ull << 18) /* bytes at the end of the file, for struct ipc_table */
 
 struct arena {
     char *base;        /* PROT_NONE: a host access faults */
@@ -26,6 +29,9 @@ struct arena {
     uint64_t size;     /* of the address range; a multiple of the capacity, as VA is plenty */
     uint64_t capacity; /* bytes */
     uint64_t used;     /* bytes, in whole pages */
+    int fd;            /* of the memory's file, for other processes; -1: none */
+    uint64_t inode;    /* of that file: a program may close descriptors that it does not know */
+    struct ipc_table *table; /* see ipc.h */
     struct tree free_by_start, free_by_size;
     struct tree small;          /* pages cut up, by start */
     struct small_page *partial; /* those with room */
@@ -37,6 +43,12 @@ bool sd_arena_open(struct arena *arena, uint64_t capacity);
 uint64_t sd_arena_alloc(struct arena *arena, uint64_t bytes);
 /* `bytes` as at the allocation. The contents are gone, once no allocation shares the page. */
 void sd_arena_free(struct arena *arena, uint64_t offset, uint64_t bytes);
+/* Addresses without memory, in whole pages: an offset, or UINT64_MAX. Memory comes and goes by
+ * back (false when the device is full) and unback. */
+uint64_t sd_arena_reserve(struct arena *arena, uint64_t bytes);
+bool sd_arena_back(struct arena *arena, uint64_t bytes);
+void sd_arena_unback(struct arena *arena, uint64_t offset, uint64_t bytes);
+void sd_arena_unreserve(struct arena *arena, uint64_t offset, uint64_t bytes);
 bool sd_arena_holds(const struct arena *arena, const void *address);
 
 #endif

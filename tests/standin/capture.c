@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "handles.h"
+#include "ipc.h"
 
 static struct capture *captures;
 static uint64_t last_id;
@@ -324,8 +325,11 @@ int sd_event_record(struct event *e, struct stream *s, unsigned flags) {
     if (m)
         sd_marker_hold(m); /* the work's own */
     int status = sd_submit(s, work, false, false);
-    if (!status && m)
+    if (!status && m) {
         sd_event_set_marker(e, m);
+        if (e->shared)
+            sd_ipc_event_record(e->shared, m);
+    }
     if (m)
         sd_marker_drop(m);
     return status;
@@ -355,6 +359,12 @@ int sd_stream_wait_event(struct stream *s, struct event *e, unsigned flags) {
         if (!(flags & 1))
             return invalidate(s->capture, SD_CAPTURE_ISOLATION);
         return sd_submit(s, (struct work){.kind = WORK_WAIT, .event = {e, NULL}}, false, false);
+    }
+    if (e->shared && !sd_event_done(e) &&
+        !(e->marker && e->marker->ticket == e->shared->recorded)) {
+        /* Another process recorded it: the host waits in the stream's place. */
+        sd_event_wait(e);
+        return SD_OK;
     }
     if (!e->marker) /* never recorded: nothing to wait for */
         return SD_OK;

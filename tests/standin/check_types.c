@@ -15,7 +15,12 @@ _Static_assert(sizeof(struct cudaKernelNodeParams) == 56, "see cuda_types.h");
 _Static_assert(sizeof(struct cudaMemsetParams) == 40, "see cuda_types.h");
 _Static_assert(sizeof(cudaGraphInstantiateParams) == 32, "see cuda_types.h");
 _Static_assert(sizeof(cudaLaunchConfig_t) == 56, "see types.h");
-_Static_assert(sizeof(struct cudaMemAccessDesc) == 12, "see cuda_types.h");
+_Static_assert(sizeof(struct cudaMemAccessDesc) == 12, "see types.h");
+_Static_assert(sizeof(struct cudaMemAllocNodeParams) == 120, "see types.h");
+_Static_assert(sizeof(struct cudaGraphNodeParams) == 256, "see types.h");
+_Static_assert(sizeof(struct cudaMemcpyAttributes) == 24, "see types.h");
+_Static_assert(sizeof(struct cudaMemcpy3DBatchOp) == 112, "see types.h");
+_Static_assert(sizeof(cudaIpcMemHandle_t) == 64, "see types.h");
 
 #ifdef STANDIN_NVIDIA_HEADERS
 /* Numbers that the device has its own names for. */

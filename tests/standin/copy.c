@@ -21,14 +21,14 @@ struct end {
 };
 
 const char *sd_side_word(enum standin_kind kind) {
-    static const char *const words[] = {"pageable", "pinned",  "pinned", "device",
-                                        "device",   "managed", "array",  "device"};
+    static const char *const words[] = {"pageable", "pinned", "pinned", "device", "device",
+                                        "managed",  "array",  "device", "device"};
     return words[kind];
 }
 
 static bool on_device(enum standin_kind kind) {
     return kind == STANDIN_DEVICE || kind == STANDIN_ASYNC || kind == STANDIN_VMM ||
-           kind == STANDIN_ARRAY;
+           kind == STANDIN_IPC || kind == STANDIN_ARRAY;
 }
 
 /* Products that would wrap are no sizes that anything could have. */
@@ -141,10 +141,8 @@ static bool must_hold_host(const struct copy *copy, const struct end *dst, const
     return !(on_device(dst->span.kind) && on_device(src->span.kind));
 }
 
-static int checked_copy(struct device *device, struct copy *copy, struct copied *out) {
-    struct stream *stream = sd_stream(device, copy->stream, copy->per_thread);
-    if (!stream)
-        return SD_INVALID_HANDLE;
+/* The checked work of a copy; *hold: the host has to wait for it. Width 0: nothing to do. */
+static int prepare(struct copy *copy, struct copied *out, struct work *work, bool *hold) {
     if (copy->kind < COPY_H2H || copy->kind > COPY_DEFAULT)
         return SD_INVALID_DIRECTION;
     if (!copy->width || !copy->height || !copy->depth)
@@ -162,12 +160,47 @@ static int checked_copy(struct device *device, struct copy *copy, struct copied 
     uint64_t bytes = copy->width * copy->height * copy->depth;
     *out = (struct copied){true, src.span.kind, dst.span.kind, direction(copy->kind, &dst, &src),
                            bytes};
-    struct work work = {.kind = WORK_COPY,
-                        .duration_ns = sd_copy_ns(link_of(&dst, &src), bytes),
-                        .copy = {dst.box, src.box, copy->width, copy->height, copy->depth,
-                                 dst.span.kind == STANDIN_REGISTERED,
-                                 src.span.kind == STANDIN_REGISTERED}};
-    return sd_submit(stream, work, must_hold_host(copy, &dst, &src), !copy->async);
+    *work = (struct work){.kind = WORK_COPY,
+                          .duration_ns = sd_copy_ns(link_of(&dst, &src), bytes),
+                          .copy = {dst.box, src.box, copy->width, copy->height, copy->depth,
+                                   dst.span.kind == STANDIN_REGISTERED,
+                                   src.span.kind == STANDIN_REGISTERED}};
+    *hold = must_hold_host(copy, &dst, &src);
+    return SD_OK;
+}
+
+static int checked_copy(struct device *device, struct copy *copy, struct copied *out) {
+    struct stream *stream = sd_stream(device, copy->stream, copy->per_thread);
+    struct work work = {.kind = WORK_EMPTY};
+    bool hold = false;
+    if (!stream)
+        return SD_INVALID_HANDLE;
+    int status = prepare(copy, out, &work, &hold);
+    if (status || work.kind == WORK_EMPTY)
+        return status;
+    return sd_submit(stream, work, hold, !copy->async);
+}
+
+uint64_t sd_copy_element(const void *handle) {
+    if (sd_begin())
+        return 1;
+    const struct array *array = sd_handle(handle, HANDLE_ARRAY);
+    uint64_t element = array ? array->element : 1;
+    sd_end();
+    return element;
+}
+
+int sd_copy_work(const struct copy *wanted, struct work *work) {
+    struct copy copy = *wanted;
+    struct copied copied;
+    bool hold;
+    *work = (struct work){.kind = WORK_EMPTY};
+    int status = prepare(&copy, &copied, work, &hold);
+    if (!status && work->kind == WORK_COPY) { /* it runs later, when host memory may be gone */
+        work->copy.foreign_dst = copied.dst_kind <= STANDIN_REGISTERED;
+        work->copy.foreign_src = copied.src_kind <= STANDIN_REGISTERED;
+    }
+    return status;
 }
 
 int sd_copy(const struct copy *wanted, struct copied *out) {

@@ -10,6 +10,7 @@
 #include <stdint.h>
 
 #include "memory.h"
+#include "work.h"
 
 /* One side of a copy: linear memory, or an array with a place in it (x in bytes). */
 struct side {
@@ -50,6 +51,12 @@ struct copied {
 
 /* Statuses: 0, 1, 12, 21, 400, 9xx and those of sd_begin_context(). */
 int sd_copy(const struct copy *copy, struct copied *out);
+
+/* Bytes of an array's elements; 1 for a handle that is none. Takes the lock. */
+uint64_t sd_copy_element(const void *array);
+
+/* The work of a copy, for a graph's node; lock held, no stream and no context needed. */
+int sd_copy_work(const struct copy *copy, struct work *work);
 
 struct set {
     void *address;

@@ -216,8 +216,8 @@ DRIVER(cuEventSynchronize, (CUevent hEvent), (hEvent)) {
     if (status)
         return status;
     status = sd_capture_refuses_event(e);
-    if (!status && e->marker)
-        sd_marker_wait(e->marker);
+    if (!status)
+        sd_event_wait(e);
     return sd_end_with(status);
 }
 
@@ -227,7 +227,7 @@ DRIVER(cuEventQuery, (CUevent hEvent), (hEvent)) {
     if (status)
         return status;
     status = sd_capture_refuses_event(e);
-    if (!status && e->marker && !e->marker->done)
+    if (!status && !sd_event_done(e))
         status = SD_NOT_READY;
     return sd_end_with(status);
 }

@@ -17,7 +17,6 @@
 #include "layoutspy/api/types.h"
 
 enum cudaStreamCaptureStatus { cudaStreamCaptureStatusNone = 0 };
-enum cudaGraphNodeType { cudaGraphNodeTypeKernel = 0 };
 enum cudaDeviceAttr { cudaDevAttrMaxThreadsPerBlock = 1 };
 enum cudaDeviceP2PAttr { cudaDevP2PAttrPerformanceRank = 1 };
 enum cudaLimit { cudaLimitStackSize = 0 };
@@ -26,9 +25,8 @@ enum cudaSharedMemConfig { cudaSharedMemBankSizeDefault = 0 };
 enum cudaFuncAttribute { cudaFuncAttributeMaxDynamicSharedMemorySize = 8 };
 enum cudaMemoryAdvise { cudaMemAdviseSetReadMostly = 1 };
 enum cudaMemRangeAttribute { cudaMemRangeAttributeReadMostly = 1 };
-enum cudaDriverEntryPointQueryResult { cudaDriverEntryPointSuccess = 0 };
-enum cudaMemAccessFlags { cudaMemAccessFlagsProtNone = 0 };
 enum cudaFlushGPUDirectRDMAWritesTarget { cudaFlushGPUDirectRDMAWritesTargetCurrentDevice = 0 };
+enum cudaGraphMemAttributeType { cudaGraphMemAttrUsedMemCurrent = 0 };
 enum cudaGraphExecUpdateResult { cudaGraphExecUpdateSuccess = 0 };
 enum cudaGraphInstantiateResult { cudaGraphInstantiateSuccess = 0 };
 
@@ -42,10 +40,6 @@ union cudaLaunchAttributeValue;
 typedef struct CUuuid_st {
     char bytes[16];
 } cudaUUID_t;
-struct cudaMemAccessDesc {
-    struct cudaMemLocation location;
-    enum cudaMemAccessFlags flags;
-};
 struct cudaGraphEdgeData_st {
     unsigned char from_port, to_port, type, reserved[5];
 };

@@ -72,10 +72,10 @@ static int free_array(cudaArray_t handle, struct freed *out) {
     if (status || !handle)
         return sd_end_with(status);
     struct array *array = sd_handle(handle, HANDLE_ARRAY);
-    if (!array)
+    if (!array || array->mipmap)
         return sd_end_with(SD_INVALID_HANDLE);
     sd_device_wait(sd_device(array->memory->device));
-    *out = (struct freed){true, STANDIN_ARRAY, array->memory->size};
+    *out = (struct freed){.known = true, .kind = STANDIN_ARRAY, .size = sd_array_bytes(array)};
     sd_array_delete(array);
     return sd_end_with(SD_OK);
 }

@@ -189,6 +189,14 @@ static struct copy make_3d(const struct cudaMemcpy3DParms *p) {
                          .kind = (int)p->kind};
 }
 
+int sd_copy_3d_work(const struct cudaMemcpy3DParms *p, struct work *work) {
+    int status = check_3d(p->dstArray, p->dstPtr);
+    if (!status)
+        status = check_3d(p->srcArray, p->srcPtr);
+    struct copy copy = make_3d(p);
+    return status ? status : sd_copy_work(&copy, work);
+}
+
 static int copy_3d(struct standin_call *call, const struct cudaMemcpy3DParms *p, bool async,
                    cudaStream_t stream) {
     static const struct cudaMemcpy3DParms nothing;

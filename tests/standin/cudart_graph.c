@@ -50,6 +50,8 @@ static int clone_graph(cudaGraph_t *out, cudaGraph_t from) {
     int status = sd_graph_begin(from, HANDLE_GRAPH, &g);
     if (status)
         return status;
+    if (sd_graph_has_memory(g))
+        return sd_end_with(SD_NOT_SUPPORTED);
     *out = (cudaGraph_t)sd_graph_clone(g);
     return sd_end_with(SD_OK);
 }
@@ -66,8 +68,10 @@ static int instantiate(cudaGraphExec_t *out, cudaGraph_t graph, uint64_t flags) 
     int status = sd_graph_begin(graph, HANDLE_GRAPH, &g);
     if (status)
         return status;
-    *out = (cudaGraphExec_t)sd_graph_instantiate(g, flags);
-    return sd_end_with(SD_OK);
+    struct graph_exec *x = sd_graph_instantiate(g, flags);
+    if (x)
+        *out = (cudaGraphExec_t)x;
+    return sd_end_with(x ? SD_OK : SD_NOT_SUPPORTED);
 }
 
 static int put_instance(struct standin_call *call, int status, const cudaGraphExec_t *exec,

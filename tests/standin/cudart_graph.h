@@ -4,6 +4,8 @@
 #ifndef STANDIN_CUDART_GRAPH_H
 #define STANDIN_CUDART_GRAPH_H
 
+#include "cuda_types.h"
+
 #include "device.h"
 #include "graph.h"
 #include "handles.h"
@@ -17,5 +19,15 @@ static inline int sd_graph_begin(const void *handle, enum handle_type type, void
     *(void **)out = object;
     return object ? SD_OK : sd_end_with(SD_INVALID_VALUE);
 }
+
+/* The graph and the dependencies of a new node, with the lock held on status 0. */
+int sd_node_begin(cudaGraphNode_t *out, cudaGraph_t graph, const cudaGraphNode_t *after,
+                  size_t count, struct graph **g);
+
+/* Nodes that allocate and free: cudart_graph_memory.c. */
+int sd_node_add_alloc(cudaGraphNode_t *out, cudaGraph_t graph, const cudaGraphNode_t *after,
+                      size_t count, const struct cudaMemPoolProps *props, size_t size, void **ptr);
+int sd_node_add_free(cudaGraphNode_t *out, cudaGraph_t graph, const cudaGraphNode_t *after,
+                     size_t count, void *ptr);
 
 #endif

@@ -19,7 +19,7 @@ static void put_allocation(struct standin_call *call, const char *kind) {
 
 static void put_freed(struct standin_call *call, const struct freed *freed) {
     if (freed->known) {
-        standin_put_text(call, "memory", sd_memory_word(freed->kind));
+        standin_put_text(call, "memory", sd_freed_word(freed));
         PUT("size", freed->size);
     }
     PUT_DEVICE();

@@ -177,7 +177,13 @@ static int get_attribute(cudaMemPool_t handle, int number, void *value) {
 
 CUDART(cudaMemPoolGetAttribute, (cudaMemPool_t memPool, enum cudaMemPoolAttr attr, void *value),
        (memPool, attr, value)) {
-    return ATTEMPT(get_attribute(memPool, (int)attr, value));
+    int status = ATTEMPT(get_attribute(memPool, (int)attr, value));
+    PUT("pool", (uintptr_t)memPool);
+    PUT("attr", attr);
+    PUT("value", status || !value ? 0
+                 : attr >= 4      ? *(const uint64_t *)value
+                                  : *(const uint32_t *)value);
+    return status;
 }
 
 /* Peers reach each other's pools anyway; the handle is checked. */

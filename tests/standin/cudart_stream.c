@@ -295,9 +295,9 @@ static int synchronize_event(cudaEvent_t handle) {
     if (status)
         return status;
     status = sd_capture_refuses_event(e);
-    if (!status && e->marker) {
+    if (!status && (e->marker || e->shared)) {
         struct device *device = e->device;
-        sd_marker_wait(e->marker);
+        sd_event_wait(e);
         sd_pools_settle(device);
     }
     return sd_end_with(status);
@@ -316,7 +316,7 @@ static int query_event(cudaEvent_t handle) {
     if (status)
         return status;
     status = sd_capture_refuses_event(e);
-    if (!status && e->marker && !e->marker->done)
+    if (!status && !sd_event_done(e))
         status = SD_NOT_READY;
     return sd_end_with(status);
 }

@@ -8,12 +8,15 @@
 #include <unistd.h>
 
 #include "array.h"
+#include "graph_memory.h"
 #include "handles.h"
+#include "ipc.h"
 #include "kernel.h"
 #include "memory.h"
 #include "pool.h"
 #include "stream.h"
 #include "truth.h"
+#include "vmm.h"
 
 pthread_mutex_t sd_core = PTHREAD_MUTEX_INITIALIZER;
 
@@ -159,8 +162,11 @@ void sd_device_reset(struct device *d) {
     sd_device_wait(d);
     sd_streams_reset(d);
     sd_array_reset(d);
+    sd_graph_memory_reset(d);
     sd_pools_reset(d);
     sd_kernel_reset(d);
+    sd_ipc_reset(d);
+    sd_vmm_reset(d);
     sd_memory_release_all(d);
     for (int i = 0; i < STANDIN_DEVICES_MAX; i++)
         d->peer[i] = false;

@@ -125,6 +125,22 @@ _Static_assert(sizeof(CUlaunchConfig) == 56, "as in cuda.h");
     DRIVER_ENTRY(name, body_##name, params, args, false)                                           \
     static int body_##name(__attribute__((unused)) struct standin_call *call, UNPACK params)
 
+/* For the table's rows: the body runs for a refused call too, to log its fields, and leaves
+ * everything else alone where call->fault is set (ATTEMPT). */
+#define DRIVER_LOGGED(name, params, args)                                                          \
+    static int body_##name(struct standin_call *call, UNPACK params);                              \
+    CUresult name params;                                                                          \
+    STANDIN_EXPORT CUresult name params {                                                          \
+        struct standin_call call;                                                                  \
+        standin_enter(&call, #name, __builtin_return_address(0));                                  \
+        if (!call.fault && !sd_driver_used())                                                      \
+            call.fault = SD_INITIALIZATION;                                                        \
+        return (CUresult)standin_leave(&call, body_##name(&call, UNPACK args));                    \
+    }                                                                                              \
+    static int body_##name(struct standin_call *call, UNPACK params)
+
+#define ATTEMPT(expression) (call->fault ? call->fault : (expression))
+
 #define DRIVER_TWIN(name, suffix, params, args)                                                    \
     static int body_##name(struct standin_call *call, UNPACK params);                              \
     DRIVER_ENTRY(name, body_##name, params, args, false)                                           \

@@ -7,51 +7,14 @@
 #include <string.h>
 
 #include "capture.h"
+#include "graph_memory.h"
 #include "handles.h"
-#include "memory.h"
-#include "pool.h"
-
-static struct graph_memory *hold(struct graph_memory *m) {
-    m->references++;
-    return m;
-}
-
-static void drop(struct graph_memory *m) {
-    if (--m->references)
-        return;
-    for (size_t i = 0; i < m->count; i++) {
-        struct graph_allocation *a = &m->allocation[i];
-        struct memory *memory = sd_memory_exact((void *)(uintptr_t)a->address);
-        if (!memory || memory->id != a->id || (m->launched && !a->freed))
-            continue;
-        sd_device_wait(sd_device(memory->device));
-        sd_pool_free_now(memory);
-    }
-    free(m->allocation);
-    free(m);
-}
-
-void sd_graph_allocates(struct graph *graph, const struct memory *memory) {
-    struct graph_memory *m = graph->memory;
-    m->allocation = realloc(m->allocation, (m->count + 1) * sizeof *m->allocation);
-    if (!m->allocation)
-        abort();
-    m->allocation[m->count++] = (struct graph_allocation){memory->node.key, memory->id, false};
-}
-
-void sd_graph_frees(struct graph *graph, const struct memory *memory) {
-    struct graph_memory *m = graph->memory;
-    for (size_t i = 0; i < m->count; i++)
-        if (m->allocation[i].id == memory->id)
-            m->allocation[i].freed = true;
-}
 
 struct graph *sd_graph_new(void) {
     struct graph *g = sd_handle_new(HANDLE_GRAPH, sizeof *g);
-    struct graph_memory *m = calloc(1, sizeof *m);
-    if (!g || !m)
+    if (!g)
         abort();
-    g->memory = hold(m);
+    g->memory = sd_graph_memory_new();
     return g;
 }
 
@@ -62,7 +25,7 @@ void sd_graph_delete(struct graph *g) {
         sd_handle_delete(g->node[i]);
     }
     free(g->node);
-    drop(g->memory);
+    sd_graph_memory_drop(g->memory);
     sd_handle_delete(g);
 }
 
@@ -120,8 +83,6 @@ struct graph *sd_graph_clone(const struct graph *from) {
         for (size_t j = 0; j < n->after_count; j++)
             sd_graph_depend(copy, g->node[n->after[j]->index]);
     }
-    drop(g->memory);
-    g->memory = hold(from->memory);
     return g;
 }
 
@@ -133,26 +94,34 @@ static void fill(struct graph_exec *x, const struct graph *g) {
     for (size_t i = 0; i < g->count; i++)
         if (!sd_work_clone(&x->work[i], &g->node[i]->work))
             abort();
-    x->memory = hold(g->memory);
+    x->memory = sd_graph_memory_hold(g->memory);
 }
 
 static void empty(struct graph_exec *x) {
     for (size_t i = 0; i < x->count; i++)
         sd_work_clear(&x->work[i]);
     free(x->work);
-    drop(x->memory);
+    sd_graph_memory_drop(x->memory);
+}
+
+bool sd_graph_has_memory(const struct graph *g) {
+    return g->memory->count > 0 || g->memory->releases > 0;
 }
 
 struct graph_exec *sd_graph_instantiate(const struct graph *g, uint64_t flags) {
+    if (sd_graph_has_memory(g) && g->memory->instances)
+        return NULL;
     struct graph_exec *x = sd_handle_new(HANDLE_GRAPH_EXEC, sizeof *x);
     if (!x)
         abort();
     x->flags = flags;
     fill(x, g);
+    x->memory->instances++;
     return x;
 }
 
 void sd_graph_exec_delete(struct graph_exec *x) {
+    x->memory->instances--;
     empty(x);
     sd_handle_delete(x);
 }
@@ -165,6 +134,8 @@ int sd_graph_exec_update(struct graph_exec *x, const struct graph *g) {
             return 910;
     struct graph_exec old = *x;
     fill(x, g);
+    x->memory->instances++;
+    old.memory->instances--;
     empty(&old);
     return SD_OK;
 }
@@ -179,8 +150,7 @@ static int launch_event(const struct work *work, struct stream *stream) {
 }
 
 int sd_graph_launch(struct graph_exec *x, struct stream *stream) {
-    int status = SD_OK;
-    x->memory->launched = true;
+    int status = sd_graph_memory_launch(x->memory, x->flags & 1);
     for (size_t i = 0; i < x->count && !status; i++) {
         if (x->work[i].kind == WORK_RECORD || x->work[i].kind == WORK_WAIT) {
             status = launch_event(&x->work[i], stream);

@@ -44,22 +44,12 @@ struct graph_node {
     struct launch_shape shape; /* kernel nodes */
     struct graph_node **after; /* dependencies */
     size_t after_count;
-    size_t index; /* in the graph */
-    bool mark;    /* scratch of sd_graph_reaches() */
+    size_t index;    /* in the graph */
+    uint64_t memory; /* of memory nodes: the address */
+    bool mark;       /* scratch of sd_graph_reaches() */
 };
 
-/* What a graph allocates, shared by the graph and all that is made of it. What it frees itself, and
- * what was never launched, goes with the last of them; the rest is the program's to free. */
-struct graph_allocation {
-    uint64_t address, id;
-    bool freed; /* by a node of the graph */
-};
-struct graph_memory {
-    unsigned references;
-    bool launched;
-    struct graph_allocation *allocation;
-    size_t count;
-};
+struct graph_memory;
 
 struct graph {
     struct graph_node **node;
@@ -84,10 +74,10 @@ void sd_graph_depend(struct graph_node *node, struct graph_node *after);
 bool sd_graph_reaches(struct graph *graph, struct graph_node *const *nodes, size_t count,
                       struct graph_node *const *from, size_t from_count);
 struct graph *sd_graph_clone(const struct graph *graph);
-struct memory;
-void sd_graph_allocates(struct graph *graph, const struct memory *memory);
-void sd_graph_frees(struct graph *graph, const struct memory *memory);
+/* Whether nodes of it allocate or free memory: such a graph cannot be cloned. */
+bool sd_graph_has_memory(const struct graph *graph);
 
+/* NULL for a graph with memory nodes that is instantiated already. */
 struct graph_exec *sd_graph_instantiate(const struct graph *graph, uint64_t flags);
 void sd_graph_exec_delete(struct graph_exec *exec);
 /* The executable graph takes the shape of another graph. 910 where their nodes differ. */

@@ -14,6 +14,7 @@ enum handle_type {
     HANDLE_STREAM = 1,
     HANDLE_EVENT,
     HANDLE_ARRAY,
+    HANDLE_MIPMAP,
     HANDLE_POOL,
     HANDLE_GRAPH,
     HANDLE_GRAPH_EXEC,

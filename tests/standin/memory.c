@@ -9,6 +9,9 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "alloc.h"
+#include "graph_memory.h"
+#include "ipc.h"
 #include "truth.h"
 #include "vmm.h"
 
@@ -72,6 +75,8 @@ struct memory *sd_memory_host(struct device *device, uint64_t size, enum standin
 }
 
 void sd_memory_forget(struct memory *m) {
+    if (m->exported)
+        sd_ipc_forget(m);
     sd_tree_remove(&memories, &m->node);
     free(m);
 }
@@ -92,6 +97,7 @@ void sd_memory_release(struct memory *m) {
     case STANDIN_PAGEABLE:
     case STANDIN_REGISTERED:
     case STANDIN_VMM:
+    case STANDIN_IPC:
         break;
     }
     sd_memory_forget(m);
@@ -108,17 +114,16 @@ void sd_memory_release_all(struct device *device) {
 }
 
 static void note_live(struct tree_node *node, void *data) {
-    static const char *const kinds[] = {"pageable", "pinned",  "registered", "device",
-                                        "async",    "managed", "array",      "vmm"};
     (void)data;
     struct memory *m = TREE_OWNER(node, struct memory, node);
     if (!m->internal)
-        sd_truth_note("#live %d %s %" PRIu64 " %" PRIu64, (int)getpid(), kinds[m->kind], node->key,
-                      m->size);
+        sd_truth_note("#live %d %s %" PRIu64 " %" PRIu64, (int)getpid(), sd_memory_word(m->kind),
+                      node->key, m->size);
 }
 
 void sd_memory_note_live(void) {
     sd_tree_each(&memories, note_live, NULL);
+    sd_graph_memory_note_live();
 }
 
 /* Addresses that only a device can reach, allocated or not. */

@@ -25,6 +25,8 @@ struct memory {
     unsigned flags;
     struct pool *pool; /* of STANDIN_ASYNC */
     bool internal;     /* not the program's: a library's workspace, a module's variable, an array */
+    struct graph_allocation *graph; /* of a graph's memory, which has no pool */
+    bool exported;                  /* another process may have a handle of it */
 };
 
 static inline void *sd_memory_address(const struct memory *m) {

@@ -77,6 +77,7 @@ enum standin_kind {
     STANDIN_MANAGED,
     STANDIN_ARRAY,
     STANDIN_VMM, /* cuMemCreate + cuMemMap */
+    STANDIN_IPC, /* another process's device memory */
 };
 
 struct standin_memory {

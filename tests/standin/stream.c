@@ -16,6 +16,7 @@
 
 #include "capture.h"
 #include "handles.h"
+#include "ipc.h"
 
 #define QUEUE_MAX 1024 /* items of one stream; then the program waits, as on hardware */
 #define NEAR_NS 30000  /* an end so near is not waited for: a sleep would last longer */
@@ -175,6 +176,7 @@ static void complete(struct stream *s, uint64_t end) {
     if (op->work.kind == WORK_RECORD) {
         op->work.event.marker->at_ns = end;
         op->work.event.marker->done = true;
+        sd_ipc_event_reach(op->work.event.marker);
     }
     if (op->done) {
         op->done->at_ns = end;

@@ -23,7 +23,9 @@ struct capture;
 struct marker {
     unsigned references;
     bool done;
-    uint64_t at_ns; /* once done */
+    uint64_t at_ns;           /* once done */
+    struct ipc_event *shared; /* of an interprocess event's record: where it is told, too */
+    uint64_t ticket;
 };
 struct marker *sd_marker_new(void);
 void sd_marker_hold(struct marker *marker);
@@ -97,9 +99,15 @@ struct event {
     uint64_t capture_id;
     struct graph_node **leaf; /* owned */
     size_t leaf_count;
+    struct ipc_event *shared; /* of an interprocess event, else NULL */
+    bool imported;            /* `shared` is another process's */
 };
 
 struct event *sd_event_new(struct device *device, unsigned flags);
+/* Whether its latest record is reached; an event that was never recorded is. */
+bool sd_event_done(const struct event *event);
+/* Waits for that. */
+void sd_event_wait(struct event *event);
 void sd_event_delete(struct event *event);
 /* The latest record becomes this one. */
 void sd_event_set_marker(struct event *event, struct marker *marker);

@@ -5,6 +5,7 @@
 
 #include "capture.h"
 #include "handles.h"
+#include "ipc.h"
 #include "stream.h"
 
 static uint64_t last_stream_id;
@@ -119,7 +120,23 @@ struct event *sd_event_new(struct device *device, unsigned flags) {
         abort();
     e->device = device;
     e->flags = flags;
+    if (flags & 4) {
+        e->shared = sd_ipc_event_new(device);
+        if (!e->shared)
+            abort();
+    }
     return e;
+}
+
+bool sd_event_done(const struct event *e) {
+    return e->shared ? sd_ipc_event_done(e->shared) : !e->marker || e->marker->done;
+}
+
+void sd_event_wait(struct event *e) {
+    if (e->shared)
+        sd_ipc_event_wait(e->shared);
+    else if (e->marker)
+        sd_marker_wait(e->marker);
 }
 
 void sd_event_set_marker(struct event *e, struct marker *marker) {
@@ -136,5 +153,7 @@ void sd_event_set_marker(struct event *e, struct marker *marker) {
 
 void sd_event_delete(struct event *e) {
     sd_event_set_marker(e, NULL);
+    if (e->shared && !e->imported)
+        sd_ipc_event_delete(e->shared);
     sd_handle_delete(e);
 }

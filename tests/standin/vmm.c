@@ -159,21 +159,43 @@ static bool covered(uint64_t start, uint64_t size) {
     return size > 0;
 }
 
-int sd_vmm_unmap(uint64_t start, uint64_t size) {
+static void unmap(struct mapping *m) {
+    mmap(m->memory->view, m->memory->size, PROT_NONE,
+         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+    sd_tree_remove(&mappings, &m->node);
+    sd_memory_forget(m->memory);
+    drop(m->physical);
+    free(m);
+}
+
+int sd_vmm_unmap(uint64_t start, uint64_t size, int *device) {
     if (!covered(start, size))
         return SD_INVALID_VALUE;
     for (uint64_t at = start; at < start + size;) {
         struct mapping *m = TREE_OWNER(sd_tree_floor(&mappings, at, 0), struct mapping, node);
-        uint64_t bytes = m->memory->size;
-        mmap(m->memory->view, bytes, PROT_NONE,
-             MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
-        sd_tree_remove(&mappings, &m->node);
-        sd_memory_forget(m->memory);
-        drop(m->physical);
-        free(m);
-        at += bytes;
+        if (at == start)
+            *device = m->memory->device;
+        at += m->memory->size;
+        unmap(m);
     }
     return SD_OK;
+}
+
+static void forget(void *object, void *data) {
+    struct physical *p = object;
+    if (p->device == data)
+        sd_vmm_release(p);
+}
+
+void sd_vmm_reset(struct device *device) {
+    struct tree_node *node;
+    for (uint64_t at = 0; (node = sd_tree_ceiling(&mappings, at, 0));) {
+        struct mapping *m = TREE_OWNER(node, struct mapping, node);
+        at = node->key + 1;
+        if (m->memory->device == device->ordinal)
+            unmap(m);
+    }
+    sd_handle_each(HANDLE_PHYSICAL, forget, device);
 }
 
 int sd_vmm_set_access(uint64_t start, uint64_t size) {

@@ -28,7 +28,11 @@ bool sd_vmm_reserved(const void *address);
 int sd_vmm_create(struct device *device, uint64_t size, struct physical **out);
 int sd_vmm_release(struct physical *physical);
 int sd_vmm_map(uint64_t start, uint64_t size, uint64_t offset, struct physical *physical);
-int sd_vmm_unmap(uint64_t start, uint64_t size);
+/* Ends all mappings in the range, which they have to fill; *device is the first one's. */
+int sd_vmm_unmap(uint64_t start, uint64_t size, int *device);
 int sd_vmm_set_access(uint64_t start, uint64_t size);
+
+/* Ends the mappings of a device's memory, and forgets that memory. */
+void sd_vmm_reset(struct device *device);
 
 #endif

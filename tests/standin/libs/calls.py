@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Calls cuBLAS, cuDNN and CUPTI on the simulated device and checks what they answer.
+"""Calls cuBLAS, cuDNN, CUPTI and NCCL on the simulated device and checks what they answer.
 
 Run by test_libraries.py under on-standin, with a truth log. Fails with an assertion.
 """
@@ -15,7 +15,7 @@ COLUMNS, ROWS = 3, 5
 
 def load(prefix):
     """The library of a soname that ends in any version."""
-    for version in (13, 12, 9):
+    for version in (13, 12, 9, 2):
         try:
             return ctypes.CDLL(f"{prefix}.so.{version}")
         except OSError:
@@ -23,7 +23,7 @@ def load(prefix):
     sys.exit(f"no {prefix}")
 
 
-cudart, cublas, cudnn, cupti = map(load, ("libcudart", "libcublas", "libcudnn", "libcupti"))
+cudart, cublas, cudnn, cupti, nccl = map(load, ("libcudart", "libcublas", "libcudnn", "libcupti", "libnccl"))
 
 
 def malloc(size):
@@ -118,12 +118,37 @@ def profiler():
     assert cupti.cuptiGetTimestamp(byref(now)) == 0 and now.value > 10**18
 
 
+class UniqueId(ctypes.Structure):
+    _fields_ = [("internal", ctypes.c_char * 128)]
+
+
+def collectives():
+    """One rank's own part is moved; a rank of two is as good as alone."""
+    send, receive, got = malloc(8), malloc(16), floats(0, 0, 0, 0)
+    one, two, own, wrong = UniqueId(), c_void_p(), c_void_p(), c_void_p(1)
+    assert nccl.ncclGetUniqueId(byref(one)) == 0
+    assert nccl.ncclCommInitRank(byref(own), 1, one, 0) == 0
+    assert nccl.ncclCommInitRank(byref(two), 2, one, 1) == 0
+    assert nccl.ncclCommInitRank(byref(wrong), 2, one, 2) == 4
+    assert cudart.cudaMemcpy(send, floats(5, 6), c_size_t(8), 1) == 0
+    assert cudart.cudaMemset(receive, 0, c_size_t(16)) == 0
+    assert nccl.ncclAllReduce(send, receive, c_size_t(2), 7, 0, own, None) == 0
+    assert cudart.cudaMemcpy(got, receive, c_size_t(16), 2) == 0 and list(got) == [5, 6, 0, 0]
+    assert nccl.ncclAllGather(send, receive, c_size_t(2), 7, two, None) == 0
+    assert cudart.cudaMemcpy(got, receive, c_size_t(16), 2) == 0 and list(got) == [5, 6, 5, 6]
+    assert nccl.ncclAllGather(send, receive, c_size_t(4096), 7, two, None) == 4  # beyond the buffers
+    for communicator in (own, two):
+        assert nccl.ncclCommDestroy(communicator) == 0
+        assert nccl.ncclCommDestroy(communicator) == 4
+
+
 def main():
     device = malloc(4096)
     copies(device)
     products(device)
     convolution(device)
     profiler()
+    collectives()
     assert cudart.cudaDeviceSynchronize() == 0
 
 

@@ -69,6 +69,9 @@ def test_computing_calls(tmp_path):
     assert expected.items() <= convolution.items()
     assert fields_of(log, "cublasSscal_v2")[0]["status"] == "0"
     assert fields_of(log, "cudnnCTCLoss")[0]["status"] == "3000"
+    reduced = fields_of(log, "ncclAllReduce")[0]
+    assert {"status": "0", "count": "2", "type": "7", "op": "0", "stream": "0"}.items() <= reduced.items()
+    assert [call["status"] for call in fields_of(log, "ncclCommDestroy")] == ["0", "4", "0", "4"]
 
 
 @pytest.mark.parametrize("symbols", LISTS, ids=lambda path: path.stem)

@@ -15,9 +15,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-cudaError_t cudaGetDriverEntryPointByVersion(const char *symbol, void **function, unsigned version,
-                                             unsigned long long flags, int *found);
-
 static const char kernel;
 
 __attribute__((constructor)) static void module(void) {
@@ -188,9 +185,9 @@ typedef int (*driver_call)();
 static driver_call driver(const char *name) {
     void *function = NULL;
     driver_call typed;
-    int found = -1;
+    enum cudaDriverEntryPointQueryResult found = (enum cudaDriverEntryPointQueryResult)1;
     CHECK(cudaGetDriverEntryPointByVersion(name, &function, 13000, 0, &found));
-    EXPECT(found == 0 && function);
+    EXPECT((int)found == 0 && function);
     memcpy(&typed, &function, sizeof typed);
     return typed;
 }

@@ -94,6 +94,6 @@ int main(void) {
         cmocka_unit_test(registers_many_kernels_fast),
     };
     int failed = cmocka_run_group_tests_name("kernels and devices", tests, NULL, NULL);
-    failed += test_memory() + test_copies() + test_streams() + test_capture();
+    failed += test_memory() + test_copies() + test_streams() + test_capture() + test_graph_memory();
     return failed != 0;
 }

@@ -23,6 +23,7 @@ int test_memory(void);
 int test_copies(void);
 int test_streams(void);
 int test_capture(void);
+int test_graph_memory(void);
 
 /* A kernel of the test program's: registered in test_standin.c. */
 extern const char some_kernel, unknown_kernel;
