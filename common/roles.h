@@ -35,7 +35,13 @@
     ROLE(format)                                                                                   \
     ROLE(handle)                                                                                   \
     ROLE(allocated)                                                                                \
-    ROLE(reserved)
+    ROLE(reserved)                                                                                 \
+    ROLE(event)                                                                                    \
+    ROLE(free)                                                                                     \
+    ROLE(total)                                                                                    \
+    ROLE(attr)                                                                                     \
+    ROLE(value)                                                                                    \
+    ROLE(array)
 
 struct ls_roles {
 #define ROLE(name) int8_t name;

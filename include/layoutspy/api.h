@@ -11,6 +11,8 @@
  *   API(LIB, ret, name, CLASS, STACK, (parameters), (arguments), fields)
  *   API_TWIN(LIB, ret, name, twin, CLASS, STACK, (parameters), (arguments), fields)
  *   API_PTDS, API_PTSZ: an API and the API_TWIN name_ptds or name_ptsz, in one
+ *   API_WIDE(LIB, ret, name, CLASS, STACK, (parameters), (arguments), (header), fields)
+ *   API_WIDE_PTSZ: as API_PTSZ
  *   API_VOID_WHEN(LIB, name, CLASS, STACK, (parameters), (arguments), condition, fields)
  *   API_MAP(LIB, ret, name, (parameters), (arguments), statement)
  *   API_MAP_PTSZ: an API_MAP and the API_MAP_TWIN name_ptsz, in one
@@ -25,6 +27,10 @@
  *             word means one thing in every row (see api/field notes below).
  *   API_TWIN  as API, for `twin`, the per-thread-default-stream entry point (`_ptds`, `_ptsz`) of
  *             `name`; it exists in the library but not under its own name in the header.
+ *   API_WIDE  a function whose signature differs by CUDA's version: the parameters are the longer
+ *             list (a caller of the shorter one leaves the last ones undefined, which harms nothing
+ *             in registers and on the stack), ls_by_major(ls_function, ...) tells which is which,
+ *             and `header` is what CUDA 13's header says
  *   API_VOID_WHEN  a function that returns nothing; recorded only where the condition holds, which
  *             may use the parameters and is evaluated before the call
  *   API_MAP   class MAP: the statement runs after the call and keeps what later records need (a
@@ -42,11 +48,14 @@
  *             `width`, `height`, `depth` are recorded instead and the collector multiplies
  *   kind      cudaMemcpyKind as passed; rows without one are cudaMemcpyDefault (4)
  *   stream    as passed; a row without this field runs on the legacy default stream
- *   handle    physical memory of the driver's (cuMemCreate)
+ *   handle    physical memory of the driver's (cuMemCreate); a handle for other processes, as a
+ *             hash of its bytes
+ *   count     copies of a batch
  *   allocated, reserved  bytes that a framework's allocator has handed out and holds, after the
- * call; `size` beside them is signed: negative for a block that was given back dst_array,
- * src_array, dst_device, src_device, symbol, offset, pool, array, event, flags, device, value,
- * mode, graph, kernel, grid, block, shared, free, total, attr: as named
+ *             call; `size` beside them is signed: negative for a block that was given back
+ *   dst_array, src_array, dst_device, src_device, symbol, offset, pool, array, event, flags,
+ *   device, value, mode, graph, kernel, grid, block, shared, free, total, attr, levels, level,
+ *   type (cudaGraphNodeType): as named
  *
  * Includer's contract: define API with `...` in place of `fields` (the others default to it), and F
  * where `fields` is used; include "layoutspy/api/all.def", which undefines them all again.

@@ -182,7 +182,7 @@ struct ls_rec_stack {
     uint32_t depth;
     uint32_t truncated; /* 1: there were more native frames */
     uint32_t python;    /* number of an earlier LS_REC_PYTHON, 0: none */
-    uint32_t forward; /* without `python`: the LS_REC_PYTHON of the operation whose backward runs */
+    uint32_t forward;   /* in a backward operation: the LS_REC_PYTHON of the forward call; else 0 */
     uint64_t address[];
 };
 

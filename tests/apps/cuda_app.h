@@ -11,6 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "expect.h"
+
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -42,26 +44,6 @@ cudaError_t __cudaPopCallConfiguration(dim3 *grid, dim3 *block, size_t *shared, 
 #ifdef __cplusplus
 }
 #endif
-
-#define NOINLINE __attribute__((noinline, noclone))
-
-/* Any failure ends the program: a test sees the status and the line. */
-#define CHECK(call)                                                                                \
-    do {                                                                                           \
-        int check_status = (int)(call);                                                            \
-        if (check_status != 0) {                                                                   \
-            fprintf(stderr, "%s:%d: %s: %d\n", __FILE__, __LINE__, #call, check_status);           \
-            exit(1);                                                                               \
-        }                                                                                          \
-    } while (0)
-
-#define EXPECT(condition)                                                                          \
-    do {                                                                                           \
-        if (!(condition)) {                                                                        \
-            fprintf(stderr, "%s:%d: not so: %s\n", __FILE__, __LINE__, #condition);                \
-            exit(1);                                                                               \
-        }                                                                                          \
-    } while (0)
 
 static inline dim3 dim(unsigned int x, unsigned int y, unsigned int z) {
     dim3 d = {x, y, z};

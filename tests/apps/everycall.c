@@ -2,35 +2,22 @@
  * everycall.c - every row of the table, with and without success: first each row with nothing but
  * zeros and NULLs (made from the table, so none can be left out), then each row as it is meant,
  * and the refusals that need more than zeros. Wants two devices. With the argument "go-on" no
- * failure ends it: for a device that refuses everything.
+ * failure ends it: for a device that refuses everything. With "export" it is the other process of
+ * its own IPC calls.
  */
 #include <sys/mman.h>
 
-#include "cuda_app.h"
+#include "everycall.h"
 #include "layoutspy/api.h"
 
-static int go_on;
-
-/* As in cuda_app.h, but for go_on. */
-#undef CHECK
-#undef EXPECT
-#define EXPECT(condition)                                                                          \
-    do {                                                                                           \
-        if (!(condition) && !go_on) {                                                              \
-            fprintf(stderr, "%s:%d: not so: %s\n", __FILE__, __LINE__, #condition);                \
-            exit(1);                                                                               \
-        }                                                                                          \
-    } while (0)
-#define CHECK(call) EXPECT((int)(call) == 0)
-
-enum { N = 4096, W = 64, H = 8, D = 4 };
-
 static float variable[N / sizeof(float)]; /* the host shadow of a __device__ array */
-static cudaStream_t stream;
-static cudaEvent_t event;
-static unsigned char pageable[N];
-static unsigned char *pinned;
-static void *device, *other, *far; /* far: on device 1 */
+int go_on;
+cudaStream_t stream;
+cudaEvent_t event;
+unsigned char pageable[N];
+unsigned char *pinned;
+void *device;
+static void *other, *far; /* far: on device 1 */
 
 static NOINLINE void kernel_old(int *data) {
     void *arguments[] = {&data, NULL};
@@ -47,22 +34,6 @@ MODULE(everycall,
            REGISTER_KERNEL(kernel_new, "_Z10kernel_newPi") REGISTER_VARIABLE(variable, "variable"))
 
 #define FUNCTION(f) ((const void *)(void (*)(void))(f))
-/* A call and its twin, as it is meant. */
-#define BOTH(name, twin, ...)                                                                      \
-    do {                                                                                           \
-        CHECK(name(__VA_ARGS__));                                                                  \
-        CHECK(name##twin(__VA_ARGS__));                                                            \
-    } while (0)
-#define PTDS(name, ...) BOTH(name, _ptds, __VA_ARGS__)
-#define PTSZ(name, ...) BOTH(name, _ptsz, __VA_ARGS__)
-/* A call and its twin that the device must refuse. */
-#define REFUSED(...) EXPECT((int)(__VA_ARGS__) != 0)
-#define REFUSED_PTDS(name, ...)                                                                    \
-    do {                                                                                           \
-        REFUSED(name(__VA_ARGS__));                                                                \
-        REFUSED(name##_ptds(__VA_ARGS__));                                                         \
-    } while (0)
-
 /* Any function with zeros: enough of them for every register and for structures on the stack. */
 typedef long (*any_function)(long, long, long, long, long, long, long, long, long, long, long, long,
                              long, long, long, long);
@@ -78,6 +49,9 @@ static void all_rows_with_zeros(void) {
         printf("%s %d\n", #name, with_zeros((void (*)(void))name));                                \
         rows++;                                                                                    \
     }
+#define API_VOID_WHEN(LIB, name, CLASS, ...)                                                       \
+    (void)with_zeros((void (*)(void))name);                                                        \
+    rows++;
 #include "layoutspy/api/all.def"
     printf("rows %d\n", rows);
     /* Zeros are a good stream and mode for cudaStreamBeginCapture_ptsz. */
@@ -147,12 +121,16 @@ static void pools(void) {
     struct cudaMemPoolProps props = {0};
     cudaMemPool_t pool = NULL, usual = NULL;
     void *p = NULL, *q = NULL;
+    uint64_t reserved;
     int yes = 1;
 
     props.allocType = (enum cudaMemAllocationType)1;
     props.location.type = cudaMemLocationTypeDevice;
     CHECK(cudaMemPoolCreate(&pool, &props));
     CHECK(cudaMemPoolSetAttribute(pool, cudaMemPoolReuseFollowEventDependencies, &yes));
+    CHECK(cudaMemPoolGetAttribute(pool, cudaMemPoolReuseFollowEventDependencies, &yes));
+    CHECK(cudaMemPoolGetAttribute(pool, (enum cudaMemPoolAttr)5, &reserved));
+    REFUSED(cudaMemPoolGetAttribute(pool, (enum cudaMemPoolAttr)5, NULL));
     CHECK(cudaMallocFromPoolAsync(&p, 3000, pool, stream));
     CHECK(cudaMallocFromPoolAsync_ptsz(&q, 4000, pool, stream));
     CHECK(cudaFreeAsync(q, stream));
@@ -393,6 +371,8 @@ static void graphs(void) {
 int main(int argc, char **argv) {
     void *left = NULL;
 
+    if (argc > 1 && strcmp(argv[1], "export") == 0)
+        return export_handles();
     go_on = argc > 1 && strcmp(argv[1], "go-on") == 0;
     all_rows_with_zeros();
     CHECK(cudaSetDevice(1));
@@ -407,10 +387,17 @@ int main(int argc, char **argv) {
     pools();
     plain_copies();
     arrays();
+    mipmaps();
     boxes();
+    batches();
     streams_and_events();
     launches();
     graphs();
+    graph_memory();
+    driver_memory();
+    other_process(argv[0]);
+    if (device)
+        blocks();
     CHECK(cudaEventDestroy(event));
     CHECK(cudaStreamDestroy(stream));
     CHECK(cudaFreeHost(pinned));

@@ -41,7 +41,7 @@ def _rows(path):
     text = _without_comments(path.read_text())
     at = 0
     while True:
-        match = re.compile(r"\b(API(?:_TWIN|_PTDS|_PTSZ|_MAP_PTSZ|_MAP|_MAP_VOID|_VOID_WHEN)?)\s*\(").search(text, at)
+        match = re.compile(r"\b(API(?:_TWIN|_PTDS|_PTSZ|_MAP_PTSZ|_MAP|_MAP_VOID|_VOID_WHEN|_WIDE|_WIDE_PTSZ)?)\s*\(").search(text, at)
         if not match:
             return
         form = match.group(1)
@@ -50,6 +50,8 @@ def _rows(path):
             parts.insert(1, "void")
         if form == "API_VOID_WHEN":
             del parts[7]  # the condition
+        if form.startswith("API_WIDE"):
+            del parts[7]  # what the header says
         if form.startswith("API_MAP"):  # a statement where the others have fields
             parts[3:3] = ["MAP", "NONE"]
             parts[7:] = []

@@ -133,6 +133,30 @@ def test_log_has_the_fields_of_the_table(tmp_path):
             assert wanted <= got, row.name
 
 
+def test_reports_of_pytorchs_allocator(tmp_path):
+    """Each is a line and goes on to libc10.so; the CPU's are no lines."""
+    assert run([str(BUILD / "tests" / "apps" / "everycall")], "--devices", "2", "--log", "log",
+               cwd=tmp_path).returncode == 0
+    reports = [line for line in lines(tmp_path / "log") if line[3].startswith("_ZN3c10")]
+    assert {line[4] for line in reports} == {"0"} and {line[5] for line in reports} == {"app"}
+    assert [fields(line)["size"] for line in reports] == [
+        "512", "-512", "1024", "-1024", str(1 << 40), str(1 << 40)]
+    assert [fields(line)["allocated"] for line in reports[:4]] == ["512", "0", "1024", "0"]
+    assert {fields(line)["device"] for line in reports} == {"1"}
+
+
+def test_memory_of_another_process(tmp_path):
+    done = run([str(BUILD / "tests" / "apps" / "ipc_pair")], "--log", "log", cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (0, "5 5 7\n"), done.stderr
+    log = lines(tmp_path / "log")
+    given = [fields(line) for line in log if line[3] == "cudaIpcGetMemHandle"]
+    taken = [fields(line) for line in log if line[3] == "cudaIpcOpenMemHandle"]
+    assert [t["handle"] for t in taken] == [given[0]["handle"], given[0]["handle"], given[1]["handle"]]
+    assert [t["size"] for t in taken] == ["200000", "200000", "70000"]
+    live = [note[3:] for note in notes(tmp_path / "log") if note[0] == "#live" and note[2] == "ipc"]
+    assert live == [[taken[2]["ptr"], "70000"]]
+
+
 @pytest.mark.parametrize("arguments, complaint", [
     ([], "no command"), (["--memory"], "wants a value"), (["--memory", "much", "true"], "size such as"),
     (["--devices", "17", "true"], "from 0 to 16"), (["--what", "true"], "unknown option")])

@@ -72,8 +72,8 @@ def write_trace(path):
                    [number, number * 10, 1 if tid == TID else 2, NUMBER[name], status] + signed + [None] * (12 - len(values)))
         if TABLE[name].cls == "copy":
             insert_copy(db, number, name, status, values, extra)
-    db.execute("INSERT INTO allocation VALUES(1,10,NULL,1,0,4096,1000,?,NULL,NULL,NULL,0,1,NULL,NULL)", (NUMBER["cudaMalloc"],))
-    db.execute("INSERT INTO allocation VALUES(2,20,80,4,0,8192,512,?,?,NULL,NULL,0,2,8,0)",
+    db.execute("INSERT INTO allocation VALUES(1,10,NULL,1,0,4096,1000,?,NULL,NULL,NULL,0,1,NULL,NULL,1)", (NUMBER["cudaMalloc"],))
+    db.execute("INSERT INTO allocation VALUES(2,20,80,4,0,8192,512,?,?,NULL,NULL,0,2,8,0,1)",
                (NUMBER["cudaMallocHost"], NUMBER["cudaFreeHost"]))
     db.commit()
     return db
@@ -133,7 +133,7 @@ def test_agreement(pair):
     ("UPDATE allocation SET end_ns = 5 WHERE id = 2", "ends before it starts"),
     ("DELETE FROM allocation WHERE id = 2", "allocation missing"),
     ("INSERT INTO allocation SELECT 3, start_ns, end_ns, kind, device, address, size, api, free_api, 0, 0, 0, 1, 1, "
-     "end_reason FROM allocation WHERE id = 2", "in all_allocation only"),
+     "end_reason, holder FROM allocation WHERE id = 2", "in all_allocation only"),
     ("DELETE FROM api WHERE name = 'cudaFree'", "cudaFree is missing"),
     ("UPDATE api SET class = 'copy' WHERE name = 'cudaFree'", "api table: cudaFree"),
     ("UPDATE meta SET value = '7' WHERE key = 'pid'", "the trace is of process 7"),

@@ -128,6 +128,95 @@ struct ls_c10_device {
 };
 enum { LS_C10_CUDA = 1 };
 
+/* Memory and events of other processes. */
+typedef struct cudaIpcMemHandle_st {
+    char reserved[64];
+} cudaIpcMemHandle_t;
+typedef struct cudaIpcEventHandle_st {
+    char reserved[64];
+} cudaIpcEventHandle_t;
+
+typedef struct cudaMipmappedArray *cudaMipmappedArray_t;
+typedef const struct cudaMipmappedArray *cudaMipmappedArray_const_t;
+
+/* The batch copies. */
+enum cudaMemcpySrcAccessOrder { cudaMemcpySrcAccessOrderStream = 1 };
+enum cudaMemcpy3DOperandType { cudaMemcpyOperandTypePointer = 1, cudaMemcpyOperandTypeArray = 2 };
+struct cudaMemcpyAttributes {
+    enum cudaMemcpySrcAccessOrder srcAccessOrder;
+    struct cudaMemLocation srcLocHint, dstLocHint;
+    unsigned int flags;
+};
+struct cudaOffset3D {
+    size_t x, y, z;
+};
+struct cudaMemcpy3DOperand {
+    enum cudaMemcpy3DOperandType type;
+    union {
+        struct {
+            void *ptr;
+            size_t rowLength, layerHeight;
+            struct cudaMemLocation locHint;
+        } ptr;
+        struct {
+            cudaArray_t array;
+            struct cudaOffset3D offset;
+        } array;
+    } op;
+};
+struct cudaMemcpy3DBatchOp {
+    struct cudaMemcpy3DOperand src, dst;
+    struct cudaExtent extent;
+    enum cudaMemcpySrcAccessOrder srcAccessOrder;
+    unsigned int flags;
+};
+
+/* Nodes of graphs that allocate and free memory. */
+enum cudaGraphNodeType { cudaGraphNodeTypeMemAlloc = 10, cudaGraphNodeTypeMemFree = 11 };
+enum cudaMemAccessFlags { cudaMemAccessFlagsProtNone = 0 };
+struct cudaMemAccessDesc {
+    struct cudaMemLocation location;
+    enum cudaMemAccessFlags flags;
+};
+struct cudaMemAllocNodeParams {
+    struct cudaMemPoolProps poolProps;
+    const struct cudaMemAccessDesc *accessDescs;
+    size_t accessDescCount, bytesize;
+    void *dptr;
+};
+struct cudaGraphNodeParams {
+    enum cudaGraphNodeType type;
+    int reserved0[3];
+    union {
+        long long reserved1[29];
+        struct {
+            void *func;
+            dim3 gridDim, blockDim;
+            unsigned int sharedMemBytes;
+            void **kernelParams, **extra;
+        } kernel;
+        struct {
+            int flags, reserved[3];
+            struct cudaMemcpy3DParms copyParams;
+        } memcpy;
+        struct {
+            void *dst;
+            size_t pitch;
+            unsigned int value, elementSize;
+            size_t width, height;
+        } memset;
+        struct {
+            cudaHostFn_t fn;
+            void *userData;
+        } host;
+        struct cudaMemAllocNodeParams alloc;
+        struct {
+            void *dptr;
+        } free;
+    };
+    long long reserved2;
+};
+
 /* CUDA 13's; CUDA 12 fills in the four members and has no `reserved`. */
 struct cudaPointerAttributes {
     enum cudaMemoryType type;
