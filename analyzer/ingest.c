@@ -70,6 +70,7 @@ bool ls_ingest_open(struct ls_ingest *ingest, struct ls_spool *spool, char *why,
     ls_ingest_load_live(ingest);
     ls_modules_load(&ingest->modules, db);
     ls_stacks_load(&ingest->stacks);
+    ls_block_load(ingest);
     ls_ingest_put_start(ingest);
     ls_db_commit(db);
     return !failed(ingest, why, size);
@@ -98,6 +99,7 @@ static bool commit(struct ls_ingest *ingest, struct ls_merge *merge) {
                   "a chunk's checksum is wrong: its well-formed records are here, not all may be "
                   "true");
     ls_ingest_store_born(ingest);
+    ls_block_store(ingest);
     put_progress(ingest);
     if (!ls_db_commit(&ingest->db))
         return false;
@@ -147,6 +149,7 @@ void ls_ingest_close(struct ls_ingest *ingest) {
             free(ingest->born[i]);
     free(ingest->born);
     free(ingest->passed_copy);
+    ls_block_close(ingest);
     ls_live_destroy(&ingest->memory);
     ls_live_destroy(&ingest->arrays);
     if (ingest->stacks.db)

@@ -13,6 +13,7 @@
 #include <stdint.h>
 
 #include "clock.h"
+#include "ingest_block.h"
 #include "live.h"
 #include "merge.h"
 #include "modules.h"
@@ -25,6 +26,8 @@ struct ls_ingest {
     struct ls_trace_db db;
     struct ls_clock clock;
     struct ls_live memory, arrays;
+    bool array_levels; /* `arrays` had some */
+    struct ls_blocks blocks;
     struct ls_modules modules;
     struct ls_stacks stacks;
     struct ls_symbolizer names; /* of kernels: a worker apart from that of the stacks */

@@ -13,6 +13,8 @@
 #include "ingest_internal.h"
 #include "layoutspy/table.h"
 #include "now.h"
+#include "phases.h"
+#include "steps.h"
 
 #define NAMING_MS 1000 /* for names that are still missing at the end */
 
@@ -21,9 +23,9 @@
 static const char indexes[] =
     "CREATE INDEX IF NOT EXISTS allocation_live ON allocation(start_ns) WHERE end_ns IS NULL;"
     "CREATE INDEX IF NOT EXISTS allocation_stack ON allocation(stack);"
-    "DROP TABLE IF EXISTS raw_stack;";
+    "DROP TABLE IF EXISTS raw_stack; DROP TABLE IF EXISTS raw_python; DROP TABLE IF EXISTS raw_code;";
 
-static void put_number(struct ls_ingest *ingest, const char *key, int64_t number) {
+void ls_ingest_put_number(struct ls_ingest *ingest, const char *key, int64_t number) {
     char text[24];
     snprintf(text, sizeof text, "%" PRId64, number);
     ls_db_put(&ingest->db, LS_PUT_META, "ss", key, text);
@@ -31,12 +33,12 @@ static void put_number(struct ls_ingest *ingest, const char *key, int64_t number
 
 void ls_ingest_put_start(struct ls_ingest *ingest) {
     const struct ls_spool_header *start = &ingest->spool->start;
-    put_number(ingest, "start_real_ns", (int64_t)ingest->clock.origin_real);
-    put_number(ingest, "pid", start->pid);
+    ls_ingest_put_number(ingest, "start_real_ns", (int64_t)ingest->clock.origin_real);
+    ls_ingest_put_number(ingest, "pid", start->pid);
     ls_db_put(&ingest->db, LS_PUT_META, "ss", "boot_id", start->boot_id);
     ls_db_put(&ingest->db, LS_PUT_META, "ss", "spool", ingest->spool->path);
     ls_db_put(&ingest->db, LS_PUT_META, "ss", "clock", ingest->clock.tsc ? "tsc" : "monotonic");
-    put_number(ingest, "clock_error_ns", ls_clock_error_ns(&ingest->clock));
+    ls_ingest_put_number(ingest, "clock_error_ns", ls_clock_error_ns(&ingest->clock));
 }
 
 /* Losses that the header counted and no LOST record told: the thread had no room to. */
@@ -55,8 +57,8 @@ static void put_untold_losses(struct ls_ingest *ingest) {
 void ls_ingest_put_end(struct ls_ingest *ingest) {
     bool exited = atomic_load(&ingest->spool->header->state) >= LS_RUN_CLOSING;
     put_untold_losses(ingest);
-    put_number(ingest, "end_ns", ingest->end_ns);
-    put_number(ingest, "clock_error_ns", ls_clock_error_ns(&ingest->clock));
+    ls_ingest_put_number(ingest, "end_ns", ingest->end_ns);
+    ls_ingest_put_number(ingest, "clock_error_ns", ls_clock_error_ns(&ingest->clock));
     ls_db_put(&ingest->db, LS_PUT_META, "ss", "ended",
               ingest->replaced ? "exec"
               : exited         ? "exit"
@@ -94,6 +96,9 @@ bool ls_ingest_finish(struct ls_ingest *ingest, char *why, size_t size) {
         ls_stacks_give_up(&ingest->stacks);
         ls_ingest_end_reused(ingest);
         ls_ingest_store_born(ingest);
+        ls_audit_put_end(ingest);
+        ls_phases_build(db);
+        ls_steps_build(db);
         ls_ingest_put_end(ingest);
         ls_db_exec(db, indexes); /* in the transaction that says that it ended */
     }

@@ -18,7 +18,17 @@ struct ls_timed_call {
 /* ingest_memory.c: begin and end lifetimes. */
 void ls_ingest_alloc(struct ls_ingest *ingest, const struct ls_timed_call *call);
 void ls_ingest_free(struct ls_ingest *ingest, const struct ls_timed_call *call);
+/* A level of a mipmapped array: known to copies, but no lifetime of its own. */
+void ls_ingest_array_level(struct ls_ingest *ingest, const struct ls_timed_call *call);
 void ls_ingest_reset(struct ls_ingest *ingest, const struct ls_timed_call *call);
+/* Of `address` from this call on, or NULL and out_of_memory; the size and what else differs are the
+ * caller's to fill in before ls_ingest_begin_life(), which takes it. */
+struct ls_life *ls_ingest_new_life(struct ls_ingest *ingest, const struct ls_timed_call *call,
+                                   uint64_t address, enum ls_memory kind);
+void ls_ingest_begin_life(struct ls_ingest *ingest, struct ls_live *live, struct ls_life *life);
+/* A life that was taken out of its ls_live. */
+void ls_ingest_end_life(struct ls_ingest *ingest, struct ls_life *life,
+                        const struct ls_timed_call *call, enum ls_end reason);
 void ls_ingest_store_born(struct ls_ingest *ingest); /* before each commit */
 void ls_ingest_load_live(struct ls_ingest *ingest);
 void ls_ingest_end_reused(struct ls_ingest *ingest); /* before the end */
@@ -28,6 +38,7 @@ extern const char *const ls_lost_name[LS_LOST_COUNT];
 void ls_ingest_record(struct ls_ingest *ingest, const struct ls_record *record, uint32_t thread);
 
 /* ingest_finish.c: what the start and the end of a recording tell. */
+void ls_ingest_put_number(struct ls_ingest *ingest, const char *key, int64_t number); /* meta */
 void ls_ingest_put_start(struct ls_ingest *ingest);
 void ls_ingest_put_end(struct ls_ingest *ingest);
 

@@ -12,10 +12,16 @@
 #include "common/roles.h"
 #include "ingest_internal.h"
 
-static enum ls_memory memory_of(enum ls_class cls) {
-    switch (cls) {
+static enum ls_memory memory_of(struct ls_ingest *ingest, const struct ls_rec_call *call) {
+    switch (ls_api_info[call->head.api].cls) {
     case LS_CLASS_ASYNC_ALLOC:
-        return LS_MEMORY_ASYNC;
+        return ls_capture_has(ingest, ls_role(call, ls_roles[call->head.api].stream, 0))
+                   ? LS_MEMORY_GRAPH
+                   : LS_MEMORY_ASYNC;
+    case LS_CLASS_GRAPH_NODE:
+        return LS_MEMORY_GRAPH;
+    case LS_CLASS_IPC_ALLOC:
+        return LS_MEMORY_IPC;
     case LS_CLASS_MANAGED_ALLOC:
         return LS_MEMORY_MANAGED;
     case LS_CLASS_PINNED_ALLOC:
@@ -72,11 +78,57 @@ static bool passed_on(struct ls_live *live, const struct ls_timed_call *call, ui
 /* Put the end into the row where there is one; else the row comes with it. */
 static void end_life(struct ls_ingest *ingest, struct ls_life *life) {
     life->ended = true;
+    if (life->level_of) {
+        free(life);
+        return;
+    }
+    ls_block_life_ended(ingest, life);
     if (!life->stored)
         return;
     ls_db_put(&ingest->db, LS_PUT_ALLOCATION_END, "izzzii", life->end_ns, (int64_t)life->free_api,
               (int64_t)life->free_stack, life->end_call, (int64_t)life->end_reason, life->id);
     free(life);
+}
+
+struct ls_life *ls_ingest_new_life(struct ls_ingest *ingest, const struct ls_timed_call *call,
+                                   uint64_t address, enum ls_memory kind) {
+    const struct ls_rec_call *record = call->record;
+    struct ls_life *life = calloc(1, sizeof *life);
+    if (!life) {
+        ingest->out_of_memory = true;
+        return NULL;
+    }
+    life->id = call->id;
+    life->address = address;
+    life->kind = (uint8_t)kind;
+    life->start_ns = call->start_ns;
+    life->born_ns = call->end_ns;
+    life->stream = ls_role(record, ls_roles[record->head.api].stream, 0);
+    life->stack = record->stack;
+    life->api = record->head.api;
+    life->device = record->head.device;
+    life->thread = call->thread;
+    life->holder = (uint8_t)ls_caller_of(ingest, record->stack);
+    return life;
+}
+
+void ls_ingest_begin_life(struct ls_ingest *ingest, struct ls_live *live, struct ls_life *life) {
+    if (!remember_born(ingest, life)) {
+        free(life);
+        ingest->out_of_memory = true;
+        return;
+    }
+    ls_block_life_began(ingest, life);
+    if (!ls_live_add(live, life)) {
+        ingest->out_of_memory = true; /* `born` has it: its row is put all the same */
+        return;
+    }
+    struct ls_life *unseen = ls_live_uncrowd(live, life->address);
+    if (unseen) {
+        unseen->end_ns = life->start_ns;
+        unseen->end_reason = LS_END_REUSED;
+        end_life(ingest, unseen);
+    }
 }
 
 void ls_ingest_alloc(struct ls_ingest *ingest, const struct ls_timed_call *call) {
@@ -86,43 +138,58 @@ void ls_ingest_alloc(struct ls_ingest *ingest, const struct ls_timed_call *call)
     uint64_t address = ls_role(record, roles->ptr, 0);
     if (record->status != 0 || address == 0 || passed_on(live, call, address))
         return;
+    struct ls_life *life = ls_ingest_new_life(ingest, call, address, memory_of(ingest, record));
+    if (!life)
+        return;
+    life->size = ls_role(record, roles->size, 0);
+    life->device = (uint8_t)ls_role(record, roles->device, life->device);
+    if (life->kind == LS_MEMORY_ARRAY) {
+        life->element = element_bytes(ls_role(record, roles->format, 0));
+        if (roles->size < 0)
+            life->size = array_size(record, roles, life->element);
+    }
+    ls_ingest_begin_life(ingest, live, life);
+}
+
+void ls_ingest_array_level(struct ls_ingest *ingest, const struct ls_timed_call *call) {
+    const struct ls_rec_call *record = call->record;
+    const struct ls_roles *roles = &ls_roles[record->head.api];
+    uint64_t whole = ls_role(record, roles->ptr, 0), level = ls_role(record, roles->array, 0);
+    const struct ls_life *of = ls_live_find(&ingest->arrays, whole);
+    const struct ls_life *known = ls_live_find(&ingest->arrays, level);
+    if (record->status != 0 || level == 0 || !of || of->address != whole ||
+        (known && known->address == level && known->start_ns >= of->start_ns))
+        return;
     struct ls_life *life = calloc(1, sizeof *life);
     if (!life) {
         ingest->out_of_memory = true;
         return;
     }
-    life->id = call->id;
-    life->address = address;
-    life->kind = (uint8_t)memory_of(ls_api_info[record->head.api].cls);
-    if (life->kind == LS_MEMORY_ARRAY) {
-        life->element = element_bytes(ls_role(record, roles->format, 0));
-        life->size = array_size(record, roles, life->element);
+    *life = (struct ls_life){.address = level,
+                             .size = 1,
+                             .kind = LS_MEMORY_ARRAY,
+                             .start_ns = call->start_ns,
+                             .born_ns = call->end_ns,
+                             .device = of->device,
+                             .element = of->element,
+                             .level_of = whole};
+    if (ls_live_add(&ingest->arrays, life)) {
+        ingest->array_levels = true;
     } else {
-        life->size = ls_role(record, roles->size, 0);
-    }
-    life->start_ns = call->start_ns;
-    life->born_ns = call->end_ns;
-    life->stream = ls_role(record, roles->stream, 0);
-    life->stack = record->stack;
-    life->api = record->head.api;
-    life->device = record->head.device;
-    life->thread = call->thread;
-    if (!remember_born(ingest, life)) {
         free(life);
         ingest->out_of_memory = true;
-    } else if (!ls_live_add(live, life)) {
-        ingest->out_of_memory = true; /* `born` has it: its row is put all the same */
-    } else {
-        struct ls_life *unseen = ls_live_uncrowd(live, address);
-        if (unseen) {
-            unseen->end_ns = call->start_ns;
-            unseen->end_reason = LS_END_REUSED;
-            end_life(ingest, unseen);
-        }
     }
 }
 
-static void end_by_call(struct ls_ingest *ingest, struct ls_life *life,
+static bool end_level(struct ls_life *life, void *context) {
+    const uint64_t *whole = context;
+    if (life->level_of != *whole)
+        return false;
+    free(life);
+    return true;
+}
+
+void ls_ingest_end_life(struct ls_ingest *ingest, struct ls_life *life,
                         const struct ls_timed_call *call, enum ls_end reason) {
     life->end_ns = call->start_ns;
     life->end_call = call->id;
@@ -141,7 +208,9 @@ void ls_ingest_free(struct ls_ingest *ingest, const struct ls_timed_call *call) 
     bool registered = ls_api_info[record->head.api].cls == LS_CLASS_UNREGISTER;
     struct ls_life *life = ls_live_end(live_of(ingest, roles), address, call->start_ns, registered);
     if (life)
-        end_by_call(ingest, life, call, LS_END_FREED);
+        ls_ingest_end_life(ingest, life, call, LS_END_FREED);
+    if (life && roles->ptr_is_handle && ingest->array_levels)
+        ls_live_sweep(&ingest->arrays, end_level, &address);
 }
 
 struct reset {
@@ -153,7 +222,7 @@ static bool end_at_reset(struct ls_life *life, void *context) {
     struct reset *reset = context;
     if (life->device != reset->call->record->head.device || life->born_ns > reset->call->start_ns)
         return false;
-    end_by_call(reset->ingest, life, reset->call, LS_END_RESET);
+    ls_ingest_end_life(reset->ingest, life, reset->call, LS_END_RESET);
     return true;
 }
 
@@ -169,11 +238,11 @@ void ls_ingest_store_born(struct ls_ingest *ingest) {
     for (size_t i = 0; i < ingest->born_count; i++) {
         struct ls_life *life = ingest->born[i];
         ls_db_put(&ingest->db, LS_PUT_ALLOCATION,
-                  life->ended ? "iiiiiuuizzzuizi" : "iiniiuuizzzuizn", life->id, life->start_ns,
+                  life->ended ? "iiiiiuuizzzuizii" : "iiniiuuizzzuizni", life->id, life->start_ns,
                   life->end_ns, (int64_t)life->kind, (int64_t)life->device, life->address,
                   life->size, (int64_t)life->api, (int64_t)life->free_api, (int64_t)life->stack,
                   (int64_t)life->free_stack, life->stream, life->id, life->end_call,
-                  (int64_t)life->end_reason);
+                  (int64_t)life->end_reason, (int64_t)life->holder);
         life->stored = true;
         if (life->ended)
             free(life);
@@ -197,6 +266,7 @@ static void load_life(sqlite3_stmt *stmt, void *context) {
     life->thread = (uint32_t)sqlite3_column_int64(stmt, 6);
     life->born_ns = sqlite3_column_int64(stmt, 7);
     life->element = element_bytes((uint64_t)sqlite3_column_int64(stmt, 8));
+    life->holder = (uint8_t)sqlite3_column_int(stmt, 9);
     life->stored = true;
     struct ls_live *live = life->kind == LS_MEMORY_ARRAY ? &ingest->arrays : &ingest->memory;
     const struct ls_life *other = ls_live_find(live, life->address);
@@ -207,7 +277,9 @@ static void load_life(sqlite3_stmt *stmt, void *context) {
     if (!ls_live_add(live, life)) {
         free(life);
         ingest->out_of_memory = true;
+        return;
     }
+    ls_block_life_loaded(ingest, life);
 }
 
 /* `f4` of the calls that allocate arrays is their format: its place is asked of the table. */
@@ -219,7 +291,7 @@ void ls_ingest_load_live(struct ls_ingest *ingest) {
             format = ls_roles[api].format;
     snprintf(
         sql, sizeof sql,
-        "SELECT a.id,a.start_ns,a.kind,a.device,a.address,a.size,c.thread,c.start_ns+c.duration_ns,c.f%d "
+        "SELECT a.id,a.start_ns,a.kind,a.device,a.address,a.size,c.thread,c.start_ns+c.duration_ns,c.f%d,a.holder "
         "FROM allocation AS a JOIN call AS c ON c.id=a.start_call "
         "WHERE a.end_ns IS NULL ORDER BY a.id",
         format < 0 ? 0 : format);

@@ -66,6 +66,7 @@ static void derive(struct ls_ingest *ingest, const struct ls_timed_call *call) {
     case LS_CLASS_PINNED_ALLOC:
     case LS_CLASS_ARRAY_ALLOC:
     case LS_CLASS_REGISTER:
+    case LS_CLASS_IPC_ALLOC:
         ls_ingest_alloc(ingest, call);
         break;
     case LS_CLASS_FREE:
@@ -74,6 +75,42 @@ static void derive(struct ls_ingest *ingest, const struct ls_timed_call *call) {
         break;
     case LS_CLASS_COPY:
         ingest_copy(ingest, call);
+        break;
+    case LS_CLASS_GRAPH_NODE:
+        if (ls_role(call->record, ls_roles[api].size, 0))
+            ls_ingest_alloc(ingest, call);
+        else
+            ls_ingest_free(ingest, call);
+        break;
+    case LS_CLASS_ARRAY_LEVEL:
+        ls_ingest_array_level(ingest, call);
+        break;
+    case LS_CLASS_CAPTURE_BEGIN:
+    case LS_CLASS_CAPTURE_END:
+    case LS_CLASS_EVENT:
+    case LS_CLASS_STREAM:
+        ls_capture_track(ingest, call);
+        break;
+    case LS_CLASS_BLOCK:
+        ls_block_report(ingest, call);
+        break;
+    case LS_CLASS_OOM:
+        ls_block_oom(ingest, call);
+        break;
+    case LS_CLASS_MEM_INFO:
+        ls_block_mem_info(ingest, call);
+        break;
+    case LS_CLASS_POOL:
+        ls_block_pool(ingest, call);
+        break;
+    case LS_CLASS_VMM:
+        ls_vmm_range(ingest, call);
+        break;
+    case LS_CLASS_VMM_MAP:
+        ls_vmm_map(ingest, call);
+        break;
+    case LS_CLASS_VMM_UNMAP:
+        ls_vmm_unmap(ingest, call);
         break;
     case LS_CLASS_DEVICE:
         if (ls_roles[api].is_reset)
@@ -95,6 +132,7 @@ static void ingest_call(struct ls_ingest *ingest, const struct ls_rec_call *reco
         ingest->end_ns = call.end_ns;
     ls_db_put_call(&ingest->db, call.id, call.start_ns, call.end_ns - call.start_ns, thread,
                    record);
+    ls_wait_track(ingest, &call);
     derive(ingest, &call);
 }
 
@@ -121,6 +159,15 @@ static void ingest_lost(struct ls_ingest *ingest, const struct ls_rec_lost *reco
               ls_clock_ns(&ingest->clock, record->start), ls_clock_ns(&ingest->clock, record->end));
 }
 
+static void ingest_mark(struct ls_ingest *ingest, const struct ls_rec_mark *record,
+                        uint32_t thread) {
+    int64_t ns = record->ticks ? ls_clock_ns(&ingest->clock, record->ticks) : 0;
+    if (ns > ingest->end_ns)
+        ingest->end_ns = ns;
+    ls_db_put(&ingest->db, LS_PUT_MARK, "iiiuus", ns > 0 ? ns : (int64_t)0, (int64_t)thread,
+              (int64_t)record->kind, record->value, record->domain, record->text);
+}
+
 void ls_ingest_record(struct ls_ingest *ingest, const struct ls_record *record, uint32_t thread) {
     const struct ls_rec_thread *named;
     const struct ls_rec_text *text;
@@ -130,6 +177,14 @@ void ls_ingest_record(struct ls_ingest *ingest, const struct ls_record *record, 
         break;
     case LS_REC_STACK:
         ls_stacks_add(&ingest->stacks, (const struct ls_rec_stack *)record);
+        ls_caller_add(&ingest->blocks.callers, (const struct ls_rec_stack *)record);
+        break;
+    case LS_REC_CODE:
+        ls_python_add_code(&ingest->stacks.python, &ingest->db, (const struct ls_rec_code *)record);
+        break;
+    case LS_REC_PYTHON:
+        ls_python_add_stack(&ingest->stacks.python, &ingest->db,
+                            (const struct ls_rec_python *)record);
         break;
     case LS_REC_MODULE:
         ls_modules_add(&ingest->modules, &ingest->db, (const struct ls_rec_module *)record);
@@ -144,6 +199,9 @@ void ls_ingest_record(struct ls_ingest *ingest, const struct ls_record *record, 
         break;
     case LS_REC_META:
         ingest_meta(ingest, (const struct ls_rec_text *)record);
+        break;
+    case LS_REC_MARK:
+        ingest_mark(ingest, (const struct ls_rec_mark *)record, thread);
         break;
     case LS_REC_COVERAGE:
         text = (const struct ls_rec_text *)record;

@@ -150,7 +150,7 @@ static bool make_setting(const struct ls_launch *launch, const char *trace, char
     return true;
 }
 
-/* An LD_PRELOAD that is set stays, behind ours. */
+/* An LD_PRELOAD that is set stays, behind ours; an NVTX tool that is set stays alone. */
 static bool set_environment(const struct ls_launch *launch, const char *trace) {
     const char *others = getenv("LD_PRELOAD");
     char pattern[LS_PATH_MAX * 2], *preload;
@@ -158,7 +158,8 @@ static bool set_environment(const struct ls_launch *launch, const char *trace) {
         asprintf(&preload, "%s%s%s", launch->library, others && *others ? ":" : "",
                  others ? others : "") < 0)
         return false;
-    return setenv("LD_PRELOAD", preload, 1) == 0 && setenv("LAYOUTSPY_OUT", pattern, 1) == 0;
+    return setenv("LD_PRELOAD", preload, 1) == 0 && setenv("LAYOUTSPY_OUT", pattern, 1) == 0 &&
+           setenv("NVTX_INJECTION64_PATH", launch->library, 0) == 0;
 }
 
 static void tell(int pipe, const struct message *message) {

@@ -129,6 +129,17 @@ struct ls_life *ls_live_find(const struct ls_live *live, uint64_t address) {
     return find_in(live->root, address);
 }
 
+struct ls_life *ls_live_next(const struct ls_live *live, uint64_t address) {
+    const struct ls_live_node *found = NULL;
+    for (const struct ls_live_node *node = live->root; node;) {
+        bool low = node->address < address;
+        if (!low)
+            found = node;
+        node = low ? node->right : node->left;
+    }
+    return found ? found->newest : NULL;
+}
+
 static void drop_node(struct ls_live *live, uint64_t address) {
     struct ls_live_node *left, *middle, *right;
     split(live->root, address, &left, &right);

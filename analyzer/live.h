@@ -19,6 +19,16 @@ enum ls_memory { /* allocation.kind in the schema */
                  LS_MEMORY_REGISTERED,
                  LS_MEMORY_VMM,
                  LS_MEMORY_ARRAY,
+                 LS_MEMORY_IPC,
+                 LS_MEMORY_GRAPH,
+};
+
+/* Who holds it (allocation.holder in the schema). */
+enum ls_holder {
+    LS_HOLDER_UNKNOWN, /* no stack, or of no known module */
+    LS_HOLDER_CALLER,
+    LS_HOLDER_PYTORCH, /* libc10_cuda called */
+    LS_HOLDER_SEGMENT, /* and reported a block in it, whoever called */
 };
 
 enum ls_end { LS_END_FREED, LS_END_RESET, LS_END_REUSED }; /* allocation.end_reason */
@@ -38,10 +48,12 @@ struct ls_life {
     uint8_t kind; /* enum ls_memory */
     uint8_t device;
     uint8_t end_reason;
+    uint8_t holder; /* enum ls_holder */
     bool ended;
     bool stored; /* its row is in the table */
     uint32_t thread;
     uint32_t element;      /* arrays: bytes per element */
+    uint64_t level_of;     /* levels of a mipmapped array: its handle; they have no row */
     struct ls_life *older; /* at the same address */
 };
 
@@ -58,6 +70,9 @@ bool ls_live_add(struct ls_live *live, struct ls_life *life);
 
 /* The lifetime that holds `address`, interior addresses too; the newest; NULL: none. */
 struct ls_life *ls_live_find(const struct ls_live *live, uint64_t address);
+
+/* The lifetime with the lowest address that is not below `address`; NULL: none. */
+struct ls_life *ls_live_next(const struct ls_live *live, uint64_t address);
 
 /*
  * More lifetimes at one address than threads can hold in flight: the oldest has ended unseen (its

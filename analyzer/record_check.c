@@ -50,6 +50,16 @@ static bool check_thread(const struct ls_rec_thread *thread) {
            memchr(thread->name, 0, sizeof thread->name);
 }
 
+static bool check_python(const struct ls_rec_python *python) {
+    return python->head.size >= sizeof *python && python->id != 0 &&
+           python->depth == (python->head.size - sizeof *python) / sizeof python->frame[0];
+}
+
+static bool check_mark(const struct ls_rec_mark *mark) {
+    return check_text(&mark->head, offsetof(struct ls_rec_mark, text), 1) &&
+           mark->kind >= LS_MARK_STEP && mark->kind < LS_MARK_KINDS;
+}
+
 static bool check_body(const struct ls_record *record) {
     switch (record->type) {
     case LS_REC_PAD:
@@ -69,6 +79,12 @@ static bool check_body(const struct ls_record *record) {
         return check_text(record, offsetof(struct ls_rec_text, text), 2);
     case LS_REC_COVERAGE:
         return check_text(record, offsetof(struct ls_rec_text, text), 3);
+    case LS_REC_CODE:
+        return check_text(record, offsetof(struct ls_rec_code, text), 2);
+    case LS_REC_PYTHON:
+        return check_python((const struct ls_rec_python *)record);
+    case LS_REC_MARK:
+        return check_mark((const struct ls_rec_mark *)record);
     case LS_REC_LOST:
         return record->size == sizeof(struct ls_rec_lost) && record->api < LS_LOST_COUNT;
     default:

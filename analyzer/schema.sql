@@ -7,7 +7,7 @@
 -- face: their names and columns do not change, more columns may come.
 
 PRAGMA application_id = 0x4c537079; -- "LSpy": what `file` and readers tell a trace by
-PRAGMA user_version = 1; -- the schema's version: readers refuse a newer one
+PRAGMA user_version = 2; -- the schema's version: readers refuse a newer one
 
 -- Key and value about the recording. Keys: schema, layoutspy_version, start_real_ns, end_ns (of
 -- the last record), ended (exit | killed: by a
@@ -33,17 +33,27 @@ CREATE TABLE thread(id INTEGER PRIMARY KEY, tid INTEGER, name TEXT); -- id: numb
 CREATE TABLE module(id INTEGER PRIMARY KEY, path TEXT, build_id TEXT, bias INTEGER,
     start INTEGER, end INTEGER, since INTEGER);
 
--- One resolved frame; several rows of one address where functions were inlined: `stack` names the
--- innermost, whose `inlined_into` is the frame it was inlined into, and so on. offset: of the return
--- address, as in the ELF file; function NULL: not known. module NULL: offset is the bare address.
+-- One resolved frame. kind 0, native: several rows of one address where functions were inlined:
+-- `stack` names the innermost, whose `inlined_into` is the frame it was inlined into, and so on.
+-- offset: of the return address, as in the ELF file; function NULL: not known. module NULL: offset is
+-- the bare address. kind 1, Python: function and file are co_name and co_filename, module and offset
+-- NULL; line NULL: not known. kind 2: the same, of a forward operation whose backward was running.
 CREATE TABLE frame(id INTEGER PRIMARY KEY, module INTEGER, offset INTEGER, function TEXT,
-    function_offset INTEGER, file TEXT, line INTEGER, inlined_into INTEGER);
+    function_offset INTEGER, file TEXT, line INTEGER, inlined_into INTEGER,
+    kind INTEGER);
 
 -- Stacks as a tree: a stack is named by its innermost node, parent is the caller, NULL at the top.
+-- Where Python called, the native frames end with the first one of the interpreter, and Python's
+-- frames are outside of it. In a thread that ran a backward pass for PyTorch nobody's Python called:
+-- there the frames on which the forward operation was called are outside, where that is known.
 CREATE TABLE stack(id INTEGER PRIMARY KEY, parent INTEGER, frame INTEGER);
 
--- The stack numbers of the spool: the node, and the site text once it is symbolised.
-CREATE TABLE stack_site(id INTEGER PRIMARY KEY, stack INTEGER, site TEXT);
+-- The stack numbers of the spool: the node, and once it is symbolised the site text, and the
+-- outermost and the innermost operator of a framework among the native frames ('aten::contiguous',
+-- 'aten::copy_'; NVIDIA's library function where there is none), NULL where neither is. operator may
+-- also be 'backward of mm': work of a backward pass between its operators.
+CREATE TABLE stack_site(id INTEGER PRIMARY KEY, stack INTEGER, site TEXT, operator TEXT,
+    inner_operator TEXT);
 
 CREATE TABLE kernel(id INTEGER PRIMARY KEY, name TEXT, demangled TEXT);
 
@@ -58,13 +68,77 @@ CREATE TABLE call(id INTEGER PRIMARY KEY, start_ns INTEGER, duration_ns INTEGER,
 CREATE TABLE allocation(id INTEGER PRIMARY KEY, start_ns INTEGER, end_ns INTEGER, kind INTEGER,
     device INTEGER, address INTEGER, size INTEGER, api INTEGER, free_api INTEGER,
     stack INTEGER, free_stack INTEGER, stream INTEGER, start_call INTEGER, end_call INTEGER,
-    end_reason INTEGER); -- 0 freed, 1 device reset, 2 its address was handed out again (free not seen)
+    end_reason INTEGER, -- 0 freed, 1 device reset, 2 its address was handed out again (free not seen)
+    holder INTEGER); -- 0 unknown (no stack), 1 whoever called, 2 PyTorch's libc10_cuda called,
+                     -- 3 a segment of PyTorch's allocator: it reported a block in it
+
+-- Addresses and physical memory of the driver. kind: 1 a range of reserved addresses, 2 physical
+-- memory, known by its handle (in address). What is mapped where is in `allocation` (kind vmm).
+CREATE TABLE vmm_range(id INTEGER PRIMARY KEY, start_ns INTEGER, end_ns INTEGER, kind INTEGER,
+    device INTEGER, address INTEGER, size INTEGER, stack INTEGER, end_call INTEGER); -- id = call.id
+
+-- One lifetime of a block that a framework's allocator handed out. id: the call that reported it;
+-- end_ns, end_call: when it was given back. free_ns: when it became free, later than end_ns where
+-- work of other streams still used it; NULL while it has not. waited: for so many other streams; NULL
+-- where that is not known (given back during a capture): it became free at free_ns or before. segment: address of the memory (of the reserved range) that holds it.
+CREATE TABLE block(id INTEGER PRIMARY KEY, start_ns INTEGER, end_ns INTEGER, free_ns INTEGER,
+    device INTEGER, address INTEGER, size INTEGER, segment INTEGER, stack INTEGER, free_stack INTEGER,
+    end_call INTEGER, thread INTEGER, end_reason INTEGER, waited INTEGER);
+
+-- What a block that was given back still waits for: an event on another stream. id: the call that
+-- recorded the event; done_ns NULL: not known to have passed.
+CREATE TABLE block_wait(id INTEGER PRIMARY KEY, block INTEGER, event INTEGER, stream INTEGER,
+    done_ns INTEGER);
+
+-- A device's memory over time, one row per call that told something of it: a framework's allocator
+-- (allocated, reserved), cudaMemGetInfo (device_free, device_total). id = call.id
+CREATE TABLE memory(id INTEGER PRIMARY KEY, ts_ns INTEGER, device INTEGER, allocated INTEGER,
+    reserved INTEGER, device_free INTEGER, device_total INTEGER);
+
+-- A framework's allocator gave up. device_free, device_total: what it asked just before.
+CREATE TABLE oom(id INTEGER PRIMARY KEY, ts_ns INTEGER, device INTEGER, requested INTEGER,
+    allocated INTEGER, reserved INTEGER, device_free INTEGER, device_total INTEGER, stack INTEGER,
+    thread INTEGER);
+
+-- Reports of a framework's allocator against what was recorded. *_breaks: reports after which the
+-- sum of live blocks (of segments) was not what they said, *_worst: the largest difference in
+-- bytes; after each the sums start anew. *_unseen: bytes that were there before the first report, or
+-- could not be told of since. unattributed: waits of blocks that are not known. The others count what
+-- the name of the allocator is told from.
+CREATE TABLE block_audit(device INTEGER PRIMARY KEY, reports INTEGER, allocated_unseen INTEGER,
+    allocated_breaks INTEGER, allocated_worst INTEGER, reserved_unseen INTEGER,
+    reserved_breaks INTEGER, reserved_worst INTEGER, unattributed INTEGER, native INTEGER,
+    expandable INTEGER, async INTEGER, uncached INTEGER, late_allocated INTEGER, late_reserved INTEGER);
 
 -- One copy that succeeded or failed (status in call). id = call.id.
 CREATE TABLE copy(id INTEGER PRIMARY KEY, start_ns INTEGER, direction INTEGER, src_kind INTEGER,
     dst_kind INTEGER, bytes INTEGER, api INTEGER, is_async INTEGER, stream INTEGER,
     blocked_ns INTEGER, gpu_ns INTEGER, stack INTEGER, thread INTEGER, status INTEGER,
     dst INTEGER, src INTEGER, device INTEGER);
+
+-- What the program itself said of its course. kind: 1 a step begins (layoutspy_step), 2 a range of
+-- the thread begins and 3 the innermost ends (of its domain), 4 a range begins and 5 ends, in any
+-- thread, value is its id, 6 an instant, 7 text is the name of the domain. ts_ns 0: or before.
+CREATE TABLE mark(id INTEGER PRIMARY KEY, ts_ns INTEGER, thread INTEGER, kind INTEGER,
+    value INTEGER, domain INTEGER, text TEXT);
+
+-- Ranges of NVTX. thread and depth (0 the outermost of its domain) of nested ones; value: the id of
+-- those that may end in another thread, which have no thread. domain: '' is the default one. end_ns
+-- NULL: never ended.
+CREATE TABLE phase(id INTEGER PRIMARY KEY, thread INTEGER, domain TEXT, start_ns INTEGER,
+    end_ns INTEGER, depth INTEGER, name TEXT, value INTEGER);
+
+-- Iterations of the program's loops, in order of time, and what happened in each, in all threads:
+-- a call belongs to the step that it began in. source: marked (layoutspy_step) | optimizer |
+-- pattern. loop: numbered from 1; thread: whose calls told it, NULL where marked. *_bytes of copies
+-- by direction; launches of kernels and graphs; allocations and their bytes: from the runtime and
+-- the driver; blocks: of a framework's allocator. peak_allocated: the most that it said to have
+-- handed out, NULL where it said nothing; peak_memory: the most that `allocation` held on devices.
+CREATE TABLE step(id INTEGER PRIMARY KEY, loop INTEGER, source TEXT, thread INTEGER,
+    start_ns INTEGER, end_ns INTEGER, calls INTEGER, launches INTEGER, copies INTEGER,
+    h2d_bytes INTEGER, d2h_bytes INTEGER, d2d_bytes INTEGER, other_bytes INTEGER,
+    copy_blocked_ns INTEGER, allocations INTEGER, allocated_bytes INTEGER, blocks INTEGER,
+    block_bytes INTEGER, peak_allocated INTEGER, peak_memory INTEGER);
 
 CREATE TABLE finding(id INTEGER PRIMARY KEY, kind TEXT, severity TEXT, title TEXT, site TEXT,
     count INTEGER, bytes INTEGER, time_ns INTEGER, gain_ns INTEGER, gain_bytes INTEGER,
@@ -77,8 +151,15 @@ CREATE TABLE skipped(kind TEXT PRIMARY KEY, reason TEXT) WITHOUT ROWID;
 CREATE TABLE ingest(slot INTEGER PRIMARY KEY, generation INTEGER, offset INTEGER);
 
 -- Stacks whose modules may not be known yet: gone from here once they are in `stack`. addresses:
--- 8 bytes each, innermost first; modules: the generation that they belong to.
-CREATE TABLE raw_stack(id INTEGER PRIMARY KEY, modules INTEGER, addresses BLOB);
+-- 8 bytes each, innermost first; modules: the generation that they belong to; python, forward:
+-- raw_python.id or NULL.
+CREATE TABLE raw_stack(id INTEGER PRIMARY KEY, modules INTEGER, addresses BLOB, python INTEGER,
+    forward INTEGER);
+
+-- Python's code objects and stacks, by the numbers of the spool. frames: code and line of each, 4
+-- bytes each, innermost first. For the collector alone.
+CREATE TABLE raw_code(id INTEGER PRIMARY KEY, name TEXT, file TEXT);
+CREATE TABLE raw_python(id INTEGER PRIMARY KEY, frames BLOB);
 
 -- Decoders of the views: CASE, not joins.
 -- kind of memory (allocation.kind): 1 device 2 async 3 managed 4 pinned 5 registered 6 vmm
@@ -97,7 +178,8 @@ CREATE VIEW all_allocation AS SELECT
     COALESCE((SELECT site FROM stack_site WHERE stack_site.id = allocation.stack), 'site unknown') AS site,
     CASE WHEN free_api IS NOT NULL THEN COALESCE((SELECT site FROM stack_site WHERE
         stack_site.id = allocation.free_stack), 'site unknown') END AS free_site,
-    stream, stack, free_stack, start_call, end_call, id
+    stream, stack, free_stack, start_call, end_call, id,
+    (SELECT operator FROM stack_site WHERE stack_site.id = allocation.stack) AS operator
     FROM allocation;
 
 CREATE VIEW live_allocation AS SELECT * FROM all_allocation WHERE end_ns IS NULL;
@@ -114,8 +196,42 @@ CREATE VIEW all_copy AS SELECT
     (SELECT name FROM api WHERE api.id = copy.api) AS api,
     is_async, stream, blocked_ns, gpu_ns,
     COALESCE((SELECT site FROM stack_site WHERE stack_site.id = copy.stack), 'site unknown') AS site,
-    thread, status, dst, src, device, stack, id AS call_id
+    thread, status, dst, src, device, stack, id AS call_id,
+    (SELECT operator FROM stack_site WHERE stack_site.id = copy.stack) AS operator
     FROM copy;
+
+CREATE VIEW block_lifetime AS SELECT start_ns, end_ns, device, address, size, segment,
+    COALESCE((SELECT site FROM stack_site WHERE stack_site.id = block.stack), 'site unknown') AS site,
+    CASE WHEN end_call IS NOT NULL THEN COALESCE((SELECT site FROM stack_site WHERE
+        stack_site.id = block.free_stack), 'site unknown') END AS free_site,
+    free_ns, waited, CASE WHEN waited > 0 THEN free_ns END AS pending,
+    stack, free_stack, id AS start_call, end_call, thread, id
+    FROM block;
+
+-- Memory that PyTorch's allocator holds. native: by cudaMalloc; expandable: one row per mapping, all
+-- mappings of one `reservation` are one growing segment, which may have holes.
+CREATE VIEW segment AS SELECT start_ns, end_ns, device, address, size,
+    CASE kind WHEN 6 THEN 'expandable' ELSE 'native' END AS kind,
+    CASE kind WHEN 6 THEN (SELECT r.address FROM vmm_range AS r WHERE r.kind = 1 AND
+        r.start_ns <= a.start_ns AND (r.end_ns IS NULL OR r.end_ns > a.start_ns) AND
+        a.address >= r.address AND a.address < r.address + r.size) ELSE a.address END AS reservation,
+    COALESCE((SELECT site FROM stack_site WHERE stack_site.id = a.stack), 'site unknown') AS site,
+    CASE WHEN free_api IS NOT NULL THEN COALESCE((SELECT site FROM stack_site WHERE
+        stack_site.id = a.free_stack), 'site unknown') END AS free_site,
+    stack, free_stack, start_call, end_call, id
+    FROM allocation AS a WHERE holder = 3;
+
+-- What a framework's allocator holds and nobody uses.
+CREATE VIEW reserved_gap AS SELECT ts_ns, device, allocated, reserved, reserved - allocated AS gap,
+    id AS call_id
+    FROM memory WHERE reserved IS NOT NULL;
+
+-- recovered: NULL, not known.
+CREATE VIEW oom_event AS SELECT ts_ns, device, requested, allocated, reserved, device_free,
+    NULL AS recovered,
+    COALESCE((SELECT site FROM stack_site WHERE stack_site.id = oom.stack), 'site unknown') AS site,
+    device_total, stack, thread, id AS call_id
+    FROM oom;
 
 CREATE VIEW pageable_copy AS SELECT * FROM all_copy WHERE call_id IN
     (SELECT id FROM copy WHERE status = 0 AND bytes > 0 AND (direction = 1 AND src_kind = 1 OR direction = 2 AND dst_kind = 1));
@@ -134,11 +250,13 @@ CREATE VIEW api_call AS SELECT call.id AS id, start_ns, duration_ns,
     (SELECT class FROM api WHERE api.id = call.api) AS class,
     status, flags, device, stack,
     COALESCE((SELECT site FROM stack_site WHERE stack_site.id = call.stack), 'site unknown') AS site,
-    f0, f1, f2, f3, f4, f5, f6, f7, f8, f9, f10, f11
+    f0, f1, f2, f3, f4, f5, f6, f7, f8, f9, f10, f11,
+    (SELECT operator FROM stack_site WHERE stack_site.id = call.stack) AS operator
     FROM call;
 
 -- A stack, outermost frame last: SELECT * FROM stack_frame WHERE stack_id = N ORDER BY depth.
--- Functions that were inlined are frames of their own, as in the source.
+-- Functions that were inlined are frames of their own, as in the source. kind: native; python; forward:
+-- of the Python stack on which the forward operation was called whose backward was running.
 CREATE VIEW stack_frame AS
     WITH RECURSIVE walk(stack_id, depth, node, frame) AS (
         SELECT stack_site.id, 0, stack.id, stack.frame
@@ -152,5 +270,6 @@ CREATE VIEW stack_frame AS
                 LEFT JOIN stack AS caller ON caller.id = callee.parent
             WHERE inner.inlined_into IS NOT NULL OR caller.id IS NOT NULL)
     SELECT walk.stack_id AS stack_id, walk.depth AS depth, module.path AS module, frame.offset AS offset,
-        COALESCE(frame.function, '??') AS function, frame.file AS file, frame.line AS line
+        COALESCE(frame.function, '??') AS function, frame.file AS file, frame.line AS line,
+        CASE frame.kind WHEN 1 THEN 'python' WHEN 2 THEN 'forward' ELSE 'native' END AS kind
     FROM walk JOIN frame ON frame.id = walk.frame LEFT JOIN module ON module.id = frame.module;

@@ -10,18 +10,32 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* A frame; strings may be NULL where nothing is known. */
+/* A frame; strings may be NULL where nothing is known. Of a Python frame only the function
+ * (co_name), the file (co_filename) and the line count. */
 struct ls_site_frame {
+    bool python;
+    bool forward;       /* Python, but no caller: see the view stack_frame */
     const char *module; /* path */
     bool main_program;
     uint64_t offset; /* of the return address, in the module */
     const char *function;
     uint64_t function_offset;
     const char *file;
-    uint32_t line;
+    uint32_t line; /* 0: not known */
 };
 
-enum ls_site_level { LS_SITE_NEVER, LS_SITE_INNER, LS_SITE_FACE, LS_SITE_USER };
+/* How well a frame tells who it was; see site_rules.def. The best of a stack is named, of equals
+ * the innermost. Native frames are inside of Python's. */
+enum ls_site_level {
+    LS_SITE_NEVER,
+    LS_SITE_INNER,
+    LS_SITE_FACE,
+    LS_SITE_PLUMBING,
+    LS_SITE_FRAMEWORK,
+    LS_SITE_PACKAGE,
+    LS_SITE_NAMELESS,
+    LS_SITE_USER
+};
 
 enum ls_site_level ls_site_level(const struct ls_site_frame *frame);
 

@@ -1,16 +1,13 @@
 /*
- * stacks.c - raw stacks to frames and nodes, and to sites. See stacks.h; the asking for names is
- * stack_names.c. One thread; not async-signal-safe.
+ * stacks.c - raw stacks to frames and nodes. See stacks.h; the asking for names is stack_names.c,
+ * the sites are stack_sites.c. One thread; not async-signal-safe.
  */
 #include "stacks.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#include "site.h"
 #include "stacks_internal.h"
-
-#define SITE_FRAMES_MAX 2048 /* frames of one stack that are looked at, inlined ones too */
 
 void ls_stacks_init(struct ls_stacks *stacks, struct ls_trace_db *db, struct ls_modules *modules) {
     memset(stacks, 0, sizeof *stacks);
@@ -20,24 +17,28 @@ void ls_stacks_init(struct ls_stacks *stacks, struct ls_trace_db *db, struct ls_
     stacks->next_node = ls_db_number(db, "SELECT MAX(id) FROM stack") + 1;
 }
 
-static void keep_raw(struct ls_stacks *stacks, uint32_t id, uint32_t modules, const void *addresses,
-                     uint32_t depth) {
-    struct ls_raw_stack *raw = malloc(sizeof *raw + depth * sizeof raw->address[0]);
+static void keep_raw(struct ls_stacks *stacks, const struct ls_raw_stack *head,
+                     const void *addresses) {
+    struct ls_raw_stack *raw = malloc(sizeof *raw + head->depth * sizeof raw->address[0]);
     if (!raw)
         return; /* it is in the table: the next collector's, or without a site */
-    raw->id = id;
-    raw->modules = modules;
-    raw->depth = depth;
-    if (depth)
-        memcpy(raw->address, addresses, depth * sizeof raw->address[0]);
+    *raw = *head;
+    if (raw->depth)
+        memcpy(raw->address, addresses, raw->depth * sizeof raw->address[0]);
     raw->next = stacks->raw;
     stacks->raw = raw;
 }
 
 void ls_stacks_add(struct ls_stacks *stacks, const struct ls_rec_stack *record) {
-    ls_db_put(stacks->db, LS_PUT_RAW_STACK, "iib", (int64_t)record->id, (int64_t)record->modules,
-              record->address, (int)(record->depth * sizeof record->address[0]));
-    keep_raw(stacks, record->id, record->modules, record->address, record->depth);
+    struct ls_raw_stack head = {.id = record->id,
+                                .modules = record->modules,
+                                .python = record->python,
+                                .forward = record->forward,
+                                .depth = record->depth};
+    ls_db_put(stacks->db, LS_PUT_RAW_STACK, "iibzz", (int64_t)record->id, (int64_t)record->modules,
+              record->address, (int)(record->depth * sizeof record->address[0]),
+              (int64_t)record->python, (int64_t)record->forward);
+    keep_raw(stacks, &head, record->address);
 }
 
 static struct ls_frame *new_frame(struct ls_stacks *stacks, const struct ls_frame_key *key,
@@ -47,17 +48,25 @@ static struct ls_frame *new_frame(struct ls_stacks *stacks, const struct ls_fram
         return NULL;
     frame->key = *key;
     frame->id = id;
+    if (key->code)
+        frame->state = LS_FRAME_NAMED;
     HASH_ADD(hh, stacks->frames, key, sizeof frame->key, frame);
     return frame;
 }
 
-static struct ls_frame *intern_frame(struct ls_stacks *stacks, uint32_t generation,
-                                     uint64_t address) {
+static struct ls_frame *find_frame(struct ls_stacks *stacks, const struct ls_frame_key *key) {
+    struct ls_frame *frame;
+    HASH_FIND(hh, stacks->frames, key, sizeof *key, frame);
+    return frame;
+}
+
+static struct ls_frame *intern_native(struct ls_stacks *stacks, uint32_t generation,
+                                      uint64_t address) {
     /* The return address of a call that is its module's last instruction lies one past it. */
     struct ls_module *module = ls_modules_find(stacks->modules, generation, address - 1);
-    struct ls_frame_key key = {module ? module->id : 0, address - (module ? module->bias : 0)};
-    struct ls_frame *frame;
-    HASH_FIND(hh, stacks->frames, &key, sizeof key, frame);
+    struct ls_frame_key key = {NULL, module ? module->id : 0,
+                               address - (module ? module->bias : 0)};
+    struct ls_frame *frame = find_frame(stacks, &key);
     if (frame)
         return frame;
     frame = new_frame(stacks, &key, stacks->next_frame++);
@@ -65,6 +74,20 @@ static struct ls_frame *intern_frame(struct ls_stacks *stacks, uint32_t generati
         return NULL;
     ls_db_put(stacks->db, LS_PUT_FRAME, "izu", frame->id, key.module, key.offset);
     ls_frame_ask(stacks, frame);
+    return frame;
+}
+
+static struct ls_frame *intern_python(struct ls_stacks *stacks, enum ls_frame_kind kind,
+                                      const struct ls_python_frame *python) {
+    const struct ls_code *code = ls_python_code(&stacks->python, python->code);
+    struct ls_frame_key key = {code, kind, python->line};
+    struct ls_frame *frame = find_frame(stacks, &key);
+    if (frame)
+        return frame;
+    frame = new_frame(stacks, &key, stacks->next_frame++);
+    if (frame)
+        ls_db_put(stacks->db, LS_PUT_FRAME_PYTHON, "isszi", frame->id, code->name, code->file,
+                  (int64_t)python->line, (int64_t)kind);
     return frame;
 }
 
@@ -102,24 +125,36 @@ static struct ls_waiting *new_waiting(struct ls_stacks *stacks, int64_t id, uint
     if (!waiting)
         return NULL;
     waiting->id = id;
+    waiting->depth = depth;
     waiting->next = stacks->waiting;
     stacks->waiting = waiting;
     return waiting;
 }
 
+/* Python's frames, from position `at` of the stack outwards. */
+static void add_python(struct ls_stacks *stacks, struct ls_waiting *waiting, uint32_t at,
+                       enum ls_frame_kind kind, const struct ls_python_frame *python,
+                       uint32_t count) {
+    for (uint32_t i = 0; i < count; i++)
+        waiting->frame[at + i] = intern_python(stacks, kind, &python[i]);
+}
+
 static void settle_one(struct ls_stacks *stacks, const struct ls_raw_stack *raw) {
-    struct ls_waiting *waiting = new_waiting(stacks, raw->id, raw->depth);
+    uint32_t callers, forwards;
+    const struct ls_python_frame *caller = ls_python_frames(&stacks->python, raw->python, &callers);
+    const struct ls_python_frame *forward =
+        ls_python_frames(&stacks->python, raw->forward, &forwards);
+    struct ls_waiting *waiting = new_waiting(stacks, raw->id, raw->depth + callers + forwards);
     int64_t node = 0;
     if (!waiting)
         return;
-    for (uint32_t i = raw->depth; i-- > 0;) {
-        struct ls_frame *frame = intern_frame(stacks, raw->modules, raw->address[i]);
-        if (!frame)
-            continue;
-        waiting->frame[i] = frame;
-        node = intern_node(stacks, node, frame->id);
-    }
-    waiting->depth = raw->depth;
+    for (uint32_t i = 0; i < raw->depth; i++)
+        waiting->frame[i] = intern_native(stacks, raw->modules, raw->address[i]);
+    add_python(stacks, waiting, raw->depth, LS_FRAME_PYTHON, caller, callers);
+    add_python(stacks, waiting, raw->depth + callers, LS_FRAME_FORWARD, forward, forwards);
+    for (uint32_t i = waiting->depth; i-- > 0;)
+        if (waiting->frame[i])
+            node = intern_node(stacks, node, waiting->frame[i]->id);
     ls_db_put(stacks->db, LS_PUT_STACK_SITE, "iz", (int64_t)raw->id, node);
     ls_db_put(stacks->db, LS_PUT_RAW_STACK_DONE, "i", (int64_t)raw->id);
 }
@@ -133,71 +168,15 @@ void ls_stacks_settle(struct ls_stacks *stacks) {
     }
 }
 
-/* ---- sites ---- */
-
-static int add_site_frames(const struct ls_stacks *stacks, const struct ls_frame *frame,
-                           struct ls_site_frame *out, int room) {
-    const struct ls_module *module = ls_modules_at(stacks->modules, frame->key.module);
-    bool program = module && ls_modules_is_program(stacks->modules, module);
-    int count = 0;
-    for (const struct ls_frame_name *name = &frame->name; name && count < room; name = name->outer)
-        out[count++] = (struct ls_site_frame){.module = module ? module->path : NULL,
-                                              .main_program = program,
-                                              .offset = frame->key.offset,
-                                              .function = name->function,
-                                              .function_offset = name->function_offset,
-                                              .file = name->file,
-                                              .line = name->line};
-    return count;
-}
-
-static bool all_named(const struct ls_waiting *waiting) {
-    for (uint32_t i = 0; i < waiting->depth; i++)
-        if (waiting->frame[i] && waiting->frame[i]->state != LS_FRAME_NAMED)
-            return false;
-    return true;
-}
-
-static void write_site(struct ls_stacks *stacks, const struct ls_waiting *waiting,
-                       struct ls_site_frame *frame) {
-    char text[4096];
-    int count = 0;
-    for (uint32_t i = 0; i < waiting->depth; i++)
-        if (waiting->frame[i])
-            count +=
-                add_site_frames(stacks, waiting->frame[i], frame + count, SITE_FRAMES_MAX - count);
-    int chosen = ls_site_choose(frame, count);
-    if (chosen < 0)
-        return;
-    ls_site_text(&frame[chosen], text, sizeof text);
-    ls_db_put(stacks->db, LS_PUT_SITE, "si", text, waiting->id);
-}
-
-void ls_stacks_write_sites(struct ls_stacks *stacks, bool all) {
-    struct ls_site_frame *frame = NULL;
-    for (struct ls_waiting **link = &stacks->waiting; *link;) {
-        struct ls_waiting *waiting = *link;
-        if (!all && !all_named(waiting)) {
-            link = &waiting->next;
-            continue;
-        }
-        if (!frame)
-            frame = malloc(SITE_FRAMES_MAX * sizeof *frame);
-        if (!frame)
-            return;
-        write_site(stacks, waiting, frame);
-        *link = waiting->next;
-        free(waiting);
-    }
-    free(frame);
-}
-
 /* ---- taking up what is in the tables ---- */
 
 static void load_raw(sqlite3_stmt *stmt, void *context) {
-    keep_raw(context, (uint32_t)sqlite3_column_int64(stmt, 0),
-             (uint32_t)sqlite3_column_int64(stmt, 1), sqlite3_column_blob(stmt, 2),
-             (uint32_t)sqlite3_column_bytes(stmt, 2) / 8);
+    struct ls_raw_stack head = {.id = (uint32_t)sqlite3_column_int64(stmt, 0),
+                                .modules = (uint32_t)sqlite3_column_int64(stmt, 1),
+                                .python = (uint32_t)sqlite3_column_int64(stmt, 3),
+                                .forward = (uint32_t)sqlite3_column_int64(stmt, 4),
+                                .depth = (uint32_t)sqlite3_column_bytes(stmt, 2) / 8};
+    keep_raw(context, &head, sqlite3_column_blob(stmt, 2));
 }
 
 struct loading {
@@ -211,14 +190,20 @@ static void load_frame(sqlite3_stmt *stmt, void *context) {
     struct loading *loading = context;
     struct ls_stacks *stacks = loading->stacks;
     int64_t id = sqlite3_column_int64(stmt, 0);
-    struct ls_frame_key key = {sqlite3_column_int64(stmt, 1),
+    struct ls_frame_key key = {NULL, sqlite3_column_int64(stmt, 1),
                                (uint64_t)sqlite3_column_int64(stmt, 2)};
-    struct ls_frame *frame;
-    HASH_FIND(hh, stacks->frames, &key, sizeof key, frame);
-    if (frame || id < 1 || id >= stacks->next_frame)
+    if (sqlite3_column_int(stmt, 3) != LS_FRAME_NATIVE) {
+        key.module = sqlite3_column_int(stmt, 3);
+        key.code = ls_python_code_named(&stacks->python, (const char *)sqlite3_column_text(stmt, 4),
+                                        (const char *)sqlite3_column_text(stmt, 5));
+        key.offset = (uint64_t)sqlite3_column_int64(stmt, 6);
+        if (!key.code)
+            return;
+    }
+    if (find_frame(stacks, &key) || id < 1 || id >= stacks->next_frame)
         return;
-    loading->frame[id] = frame = new_frame(stacks, &key, id);
-    if (frame)
+    struct ls_frame *frame = loading->frame[id] = new_frame(stacks, &key, id);
+    if (frame && !key.code)
         ls_frame_ask(stacks, frame);
 }
 
@@ -232,20 +217,18 @@ static void load_node(sqlite3_stmt *stmt, void *context) {
 
 static void load_waiting(sqlite3_stmt *stmt, void *context) {
     struct loading *loading = context;
-    struct ls_frame *frame[1024];
+    struct ls_frame *frame[LS_STACK_FRAMES_MAX];
     uint32_t depth = 0;
     int64_t node = sqlite3_column_int64(stmt, 1);
-    while (node >= 1 && node < loading->stacks->next_node && loading->node[node] && depth < 1024) {
+    while (node >= 1 && node < loading->stacks->next_node && loading->node[node] &&
+           depth < LS_STACK_FRAMES_MAX) {
         const struct ls_node_key *key = &loading->node[node]->key;
         bool known = key->frame >= 1 && key->frame < loading->stacks->next_frame;
         frame[depth++] = known ? loading->frame[key->frame] : NULL;
         node = key->parent;
     }
     struct ls_waiting *waiting = new_waiting(loading->stacks, sqlite3_column_int64(stmt, 0), depth);
-    if (!waiting)
-        return;
-    waiting->depth = depth;
-    if (depth)
+    if (waiting && depth)
         memcpy(waiting->frame, frame, depth * sizeof frame[0]);
 }
 
@@ -256,9 +239,12 @@ void ls_stacks_load(struct ls_stacks *stacks) {
         /* Names are asked for anew: the rows of inlined functions would come twice. */
         ls_db_exec(stacks->db, "UPDATE frame SET inlined_into=NULL WHERE inlined_into IS NOT NULL;"
                                "DELETE FROM frame WHERE id NOT IN (SELECT frame FROM stack)");
-        ls_db_each(stacks->db, "SELECT id,modules,addresses FROM raw_stack", load_raw, stacks);
-        ls_db_each(stacks->db, "SELECT id,module,offset FROM frame ORDER BY id", load_frame,
-                   &loading);
+        ls_python_load(&stacks->python, stacks->db);
+        ls_db_each(stacks->db, "SELECT id,modules,addresses,python,forward FROM raw_stack",
+                   load_raw, stacks);
+        ls_db_each(stacks->db,
+                   "SELECT id,module,offset,kind,function,file,line FROM frame ORDER BY id",
+                   load_frame, &loading);
         ls_db_each(stacks->db, "SELECT id,parent,frame FROM stack ORDER BY id", load_node,
                    &loading);
         ls_db_each(stacks->db, "SELECT id,stack FROM stack_site WHERE site IS NULL", load_waiting,
@@ -291,4 +277,5 @@ void ls_stacks_destroy(struct ls_stacks *stacks) {
         stacks->waiting = waiting->next;
         free(waiting);
     }
+    ls_python_destroy(&stacks->python);
 }

@@ -1,5 +1,5 @@
 /*
- * stacks.h - from return addresses to frames, a tree of stacks, names and sites.
+ * stacks.h - from return addresses and Python's frames to a tree of stacks, names and sites.
  *
  * A stack goes through three stages, each in the trace so that a killed collector's successor
  * goes on: raw addresses (table raw_stack); frames and nodes, once every module that its
@@ -13,6 +13,7 @@
 #include <stdint.h>
 
 #include "modules.h"
+#include "python_frames.h"
 #include "symbolizer.h"
 #include "trace_db.h"
 
@@ -24,7 +25,8 @@ struct ls_raw_stack;
 struct ls_stacks {
     struct ls_trace_db *db;
     struct ls_modules *modules;
-    struct ls_frame *frames; /* hash by module and offset */
+    struct ls_python python;
+    struct ls_frame *frames; /* hash by module and offset, or by code and line */
     struct ls_node *nodes;   /* hash by parent and frame */
     int64_t next_frame, next_node;
     struct ls_raw_stack *raw;   /* list */
@@ -46,7 +48,8 @@ void ls_stacks_add(struct ls_stacks *stacks, const struct ls_rec_stack *record);
 
 /*
  * Make frames and nodes of the raw stacks. To be called before a drain: a module that a stack of
- * the last drain lies in may have come in another thread's chunk, but not later than in that one.
+ * the last drain lies in, or its Python frames, may have come in another thread's chunk, but not
+ * later than in that one.
  */
 void ls_stacks_settle(struct ls_stacks *stacks);
 

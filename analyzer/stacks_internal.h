@@ -1,5 +1,5 @@
 /*
- * stacks_internal.h - what stacks.c and stack_names.c share. See stacks.h.
+ * stacks_internal.h - what stacks.c, stack_names.c and stack_sites.c share. See stacks.h.
  */
 #ifndef LAYOUTSPY_STACKS_INTERNAL_H
 #define LAYOUTSPY_STACKS_INTERNAL_H
@@ -10,11 +10,19 @@
 #define HASH_NONFATAL_OOM 1
 #include <uthash.h>
 
+#include "layoutspy/format.h"
+#include "python_frames.h"
+
+/* Frames of one stack, all kinds together, that the largest records can hold. */
+#define LS_STACK_FRAMES_MAX (3 * LS_RECORD_LARGEST / 8)
+
 struct ls_stacks;
 
+/* Bytes are compared: no padding. */
 struct ls_frame_key {
-    int64_t module; /* 0: none, then offset is the address */
-    uint64_t offset;
+    const struct ls_code *code; /* Python: of python_frames.h; NULL: native */
+    int64_t module;             /* 0: none, then offset is the address; Python: the kind */
+    uint64_t offset;            /* Python: the line, 0 unknown */
 };
 
 /* One function at an address; `outer` is what it was inlined into. */
@@ -25,6 +33,9 @@ struct ls_frame_name {
     uint64_t function_offset;
     struct ls_frame_name *outer;
 };
+
+/* frame.kind in the schema. FORWARD: Python, but not a caller: see `forward` in format.h. */
+enum ls_frame_kind { LS_FRAME_NATIVE, LS_FRAME_PYTHON, LS_FRAME_FORWARD };
 
 enum ls_frame_state { LS_FRAME_TODO, LS_FRAME_ASKED, LS_FRAME_NAMED };
 
@@ -51,6 +62,7 @@ struct ls_node {
 struct ls_raw_stack {
     struct ls_raw_stack *next;
     uint32_t id, modules, depth;
+    uint32_t python, forward; /* numbers of Python stacks, 0: none */
     uint64_t address[];
 };
 

@@ -101,6 +101,8 @@ static int open_read_only(const char *path, sqlite3 **db) {
     return rc;
 }
 
+#define SCHEMA_OLDEST 2 /* that can be read: version 1, before any release, has no blocks */
+
 /* A trace of this version or an older one; else `why`. */
 static bool check_trace(sqlite3 *db, char *why, size_t size) {
     int id = 0, version = 0;
@@ -116,6 +118,10 @@ static bool check_trace(sqlite3 *db, char *why, size_t size) {
     else if (version > ls_schema_number("user_version"))
         snprintf(why, size, "comes from a newer layoutspy (schema %d; this one reads up to %d)",
                  version, ls_schema_number("user_version"));
+    else if (version < SCHEMA_OLDEST)
+        snprintf(why, size,
+                 "comes from an older layoutspy (schema %d; this one reads %d to %d): record anew",
+                 version, SCHEMA_OLDEST, ls_schema_number("user_version"));
     else
         return true;
     return false;

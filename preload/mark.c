@@ -9,7 +9,7 @@
 #include "wrap.h"
 
 /* Whole characters only: what follows a cut must not begin inside of one. */
-static uint32_t kept_length(const char *text) {
+uint32_t ls_mark_length(const char *text) {
     uint32_t length = (uint32_t)strnlen(text, LS_MARK_TEXT + 1);
     if (length <= LS_MARK_TEXT)
         return length;
@@ -19,7 +19,8 @@ static uint32_t kept_length(const char *text) {
     return length;
 }
 
-void ls_mark(enum ls_mark kind, uint64_t value, uint64_t domain, const char *text) {
+void ls_mark_at(enum ls_mark kind, uint64_t ticks, uint64_t value, uint64_t domain,
+                const char *text) {
     uint64_t epoch = atomic_load_explicit(&ls_live->epoch, memory_order_acquire);
     if (epoch == 0 || epoch == LS_EPOCH_OFF)
         return;
@@ -29,14 +30,14 @@ void ls_mark(enum ls_mark kind, uint64_t value, uint64_t domain, const char *tex
     if (!self)
         return;
     ls_busy(self);
-    uint32_t length = kept_length(text);
+    uint32_t length = ls_mark_length(text);
     uint32_t size = (uint32_t)(sizeof(struct ls_rec_mark) + length + 1 + 7) & ~7u;
     struct ls_rec_mark *record = ls_spool_reserve(self, size);
     if (record) {
         memset(record, 0, size);
         record->head.size = (uint16_t)size;
         record->head.type = LS_REC_MARK;
-        record->ticks = ls_ticks();
+        record->ticks = ticks;
         record->value = value;
         record->domain = domain;
         record->kind = (uint32_t)kind;
@@ -46,4 +47,8 @@ void ls_mark(enum ls_mark kind, uint64_t value, uint64_t domain, const char *tex
         ls_spool_lost(self, self->chunk_error, 1);
     }
     ls_not_busy(self);
+}
+
+void ls_mark(enum ls_mark kind, uint64_t value, uint64_t domain, const char *text) {
+    ls_mark_at(kind, ls_ticks(), value, domain, text);
 }

@@ -16,4 +16,11 @@
  */
 void ls_mark(enum ls_mark kind, uint64_t value, uint64_t domain, const char *text);
 
+/* The same, of something that happened at `ticks`; 0: before the recording. */
+void ls_mark_at(enum ls_mark kind, uint64_t ticks, uint64_t value, uint64_t domain,
+                const char *text);
+
+/* Bytes of a text that are kept: at most LS_MARK_TEXT, and whole characters. */
+uint32_t ls_mark_length(const char *text);
+
 #endif

@@ -30,7 +30,7 @@ void ls_stack_enable(bool on) {
 struct sight {
     struct ls_native_place place;
     uint32_t python;
-    uint32_t forward; /* where python is 0 */
+    uint32_t forward;
 };
 
 static uint32_t define(struct ls_thread *self, const void *context) {
@@ -64,11 +64,9 @@ static uint32_t define(struct ls_thread *self, const void *context) {
 uint32_t ls_stack_capture(struct ls_thread *self, const void *wrapper_frame) {
     if (!atomic_load_explicit(&enabled, memory_order_relaxed))
         return 0;
-    struct sight sight = {.python = ls_python_capture(self)};
+    struct sight sight = {.python = ls_python_capture(self), .forward = ls_autograd_origin()};
     ls_native_place(&sight.place, wrapper_frame, sight.python != 0);
     uint64_t native = ls_native_hash(self, &sight.place);
-    if (!sight.python)
-        sight.forward = ls_autograd_origin();
     uint64_t around = (uint64_t)sight.forward << 32 | sight.python;
     uint64_t hash = ls_hash_word(native, around) | 1; /* 0 marks a free slot */
     struct ls_stack_entry *entry = &self->cache[(hash >> 20) & (LS_STACK_CACHE - 1)];

@@ -81,6 +81,27 @@ struct ls_finding *ls_finding_add(struct ls_detect *d, const char *kind) {
     return f;
 }
 
+void ls_finding_phase(struct ls_detect *d, struct ls_finding *f, const char *events, ...) {
+    struct ls_phase_share share = {0};
+    sqlite3_stmt *stmt;
+    va_list args;
+    if (!d->phases)
+        return;
+    va_start(args, events);
+    char *sql = sqlite3_vmprintf(events, args);
+    va_end(args);
+    if (!sql)
+        ls_detect_no_memory();
+    if (sqlite3_prepare_v2(d->db, sql, -1, &stmt, NULL) == SQLITE_OK)
+        ls_phases_share(d->phases, stmt, &share);
+    sqlite3_finalize(stmt);
+    sqlite3_free(sql);
+    if (share.name)
+        json_object_set_new(f->evidence, "nvtx_phase",
+                            json_pack("{s:o, s:o, s:f}", "name", ls_json_text(share.name), "domain",
+                                      ls_json_text(share.domain), "share", share.share));
+}
+
 void ls_detect_skip(struct ls_detect *d, const char *kind, const char *format, ...) {
     va_list args;
     char *reason;
@@ -219,6 +240,7 @@ static int store(const struct ls_detect *d) {
 }
 
 static void release(struct ls_detect *d) {
+    ls_phases_free(d->phases);
     for (size_t i = 0; i < d->finding_count; i++) {
         free(d->finding[i].title);
         free(d->finding[i].site);
@@ -235,6 +257,7 @@ int ls_detect_run(struct ls_trace *trace) {
     ls_progress_start("looking for problems");
     ls_progress_attach(trace->db);
     gather(&d);
+    d.phases = ls_phases_load(d.db);
     for (size_t i = 0; rc == SQLITE_OK && i < sizeof detectors / sizeof detectors[0]; i++) {
         if (d.calls == 0)
             ls_detect_skip(&d, detectors[i]->kind, "no CUDA call in this trace");

@@ -14,6 +14,7 @@
 
 #include "../classify.h" /* enum ls_direction, enum ls_side_kind */
 #include "../live.h"     /* enum ls_memory, enum ls_end */
+#include "../phases.h"
 #include "../trace.h"
 
 #define LS_SITE_UNKNOWN "site unknown"
@@ -46,6 +47,7 @@ struct ls_detect {
     int64_t out_of_memory; /* calls that found no memory */
     int64_t lost;          /* events that are missing from the trace */
     /* detect.c's own */
+    struct ls_phases *phases;
     struct ls_finding *finding;
     size_t finding_count, finding_room;
     json_t *skipped; /* array of [kind, reason] */
@@ -68,6 +70,14 @@ int ls_detect_run(struct ls_trace *trace);
 
 /* A new, empty finding with confidence "seen" in its evidence. Valid until the next one. */
 struct ls_finding *ls_finding_add(struct ls_detect *d, const char *kind);
+
+/* Name the phase of the program (an NVTX range) that most of a finding lies in, if there is one:
+ * evidence.nvtx_phase. `events`, with what sqlite3_mprintf() takes, selects start_ns, thread and
+ * weight (bytes or time) of what the finding is made of. */
+#define LS_STACKS_OF_SITE /* 0: no stack. The site twice, as %Q */                                 \
+    "(SELECT id FROM stack_site WHERE COALESCE(site, '" LS_SITE_UNKNOWN "') = %Q"                  \
+    " UNION ALL SELECT 0 WHERE %Q = '" LS_SITE_UNKNOWN "')"
+void ls_finding_phase(struct ls_detect *d, struct ls_finding *f, const char *events, ...);
 
 /* Say that a detector, or a part of it, could not run. */
 void ls_detect_skip(struct ls_detect *d, const char *kind, const char *format, ...)

@@ -284,6 +284,11 @@ static void add_leak(struct ls_detect *d, const struct group *g, bool frees_othe
     else
         describe_kept(d, g, frees_others, f);
     add_rows(d, g, f->evidence);
+    ls_finding_phase(d, f,
+                     "SELECT a.start_ns, call.thread, a.size FROM allocation AS a JOIN call ON"
+                     " call.id = a.start_call WHERE a.kind = %d AND (a.end_ns IS NULL OR"
+                     " a.end_reason = 1) AND COALESCE(a.stack, 0) IN " LS_STACKS_OF_SITE,
+                     g->kind, f->site, f->site);
 }
 
 /* Expected: said so that nobody looks for it, and never as a leak. */

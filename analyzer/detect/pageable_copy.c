@@ -426,6 +426,12 @@ static void add_finding(struct ls_detect *d, const struct ls_detector *self, con
         json_object_set_new(f->evidence, "phase", json_string("load"));
     add_evidence(d, g, waited, basis, f->evidence);
     add_neighbours(pinned, g, f->evidence);
+    ls_finding_phase(
+        d, f,
+        "SELECT start_ns, thread, MAX(blocked_ns, 1) FROM copy WHERE status = 0 AND"
+        " bytes > 0 AND direction = %d AND %s = 1 AND COALESCE(stack, 0) IN " LS_STACKS_OF_SITE,
+        g->key.direction, g->key.direction == LS_DIRECTION_H2D ? "src_kind" : "dst_kind", f->site,
+        f->site);
 }
 
 static int run(struct ls_detect *d, const struct ls_detector *self) {

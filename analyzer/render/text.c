@@ -148,6 +148,20 @@ static void put_neighbours(json_t *evidence, int width, FILE *out) {
     }
 }
 
+/* The program's own word for when it happened. */
+static void put_phase(json_t *evidence, int width, FILE *out) {
+    struct ls_human share;
+    json_t *phase = json_object_get(evidence, "nvtx_phase");
+    const char *domain = json_string_value(json_object_get(phase, "domain"));
+    char text[600];
+    if (!phase)
+        return;
+    snprintf(text, sizeof text, "%s of it in the phase \"%s\"%s%s.",
+             ls_human_share(&share, json_real_value(json_object_get(phase, "share"))),
+             json_string_value(json_object_get(phase, "name")), *domain ? " of " : "", domain);
+    ls_render_wrapped(out, INDENT "When: ", INDENT "      ", text, width);
+}
+
 /* One finding: problem and amount, where, why it costs, what to change, what that would give. */
 static void put_finding(const struct ls_trace *trace, sqlite3_stmt *row, int number, FILE *out) {
     int width = ls_term_width(out);
@@ -168,6 +182,7 @@ static void put_finding(const struct ls_trace *trace, sqlite3_stmt *row, int num
         ls_render_wrapped(out, INDENT "Why:  ", INDENT "      ", why, width);
     if (advice)
         ls_render_wrapped(out, INDENT "Do:   ", INDENT "      ", advice, width);
+    put_phase(evidence, width, out);
     put_neighbours(evidence, width, out);
     put_gain(trace, row, evidence, width, out);
     fputc('\n', out);

@@ -33,16 +33,17 @@ def fault(name):
 
 
 def source_line(source, marker):
-    """The line of a marker comment in a program's source: tests hold no line numbers."""
-    path = next(p for p in (ROOT / "tests" / "apps" / source, ROOT / "tests" / "faults" / source) if p.exists())
-    lines = [n for n, line in enumerate(path.read_text().splitlines(), 1) if f"SITE: {marker} */" in line]
+    """The line of a marker comment (of C or Python) in a program's source: tests hold no line numbers."""
+    path = next(p for p in (ROOT / "tests" / folder / source for folder in ("apps", "faults", "pytorch")) if p.exists())
+    marked = re.compile(rf"SITE: {re.escape(marker)}( \*/|$)")
+    lines = [n for n, line in enumerate(path.read_text().splitlines(), 1) if marked.search(line)]
     assert len(lines) == 1, f"{source} has {len(lines)} lines marked {marker}"
     return lines[0]
 
 
 def site_matches(site, source, marker, function):
     """Whether a site is `PATH:LINE FUNCTION` of the marked line."""
-    return bool(re.fullmatch(rf"(.*/)?{re.escape(source)}:{source_line(source, marker)} {function}", site))
+    return bool(re.fullmatch(rf"(.*/)?{re.escape(Path(source).name)}:{source_line(source, marker)} {function}", site))
 
 
 class Outcome:

@@ -89,7 +89,7 @@ class Trace:
                 parent = self.db.execute("INSERT INTO stack(parent, frame) VALUES(?, ?)",
                                          (parent, frame)).lastrowid
             number = self.stacks[key] = len(self.stacks) + 1
-            self.db.execute("INSERT INTO stack_site VALUES(?, ?, ?)", (number, parent, site))
+            self.db.execute("INSERT INTO stack_site(id, stack, site) VALUES(?, ?, ?)", (number, parent, site))
         return self.stacks[key]
 
     def call(self, name, start, duration=1000, stack=None, fields=()):

@@ -56,6 +56,13 @@ def newer(path, good):
     db.commit()
 
 
+def older(path, good):
+    shutil.copy(good, path)
+    db = sqlite3.connect(path)
+    db.execute("PRAGMA user_version = 1")
+    db.commit()
+
+
 def truncated(path, good):
     path.write_bytes(good.read_bytes()[:5000])
 
@@ -76,7 +83,7 @@ def fifo(path, _):
 
 @pytest.mark.parametrize("verb", READERS)
 @pytest.mark.parametrize("make, word", [
-    (None, "no such"), (text_file, ""), (empty_file, ""), (other_database, ""), (newer, "newer"), (truncated, ""),
+    (None, "no such"), (text_file, ""), (empty_file, ""), (other_database, ""), (newer, "newer"), (older, "older"), (truncated, ""),
     (garbled, ""), (folder, ""), (fifo, "")], ids=lambda m: getattr(m, "__name__", ""))
 def test_not_a_readable_trace(harness, recorded, verb, make, word):
     path = harness.folder / "bad.db"
@@ -149,7 +156,7 @@ def test_sql_does_not_change_a_trace(harness, recorded, statement):
     before = read(harness, "sql", path) and harness.layoutspy("sql", path, "SELECT COUNT(*), SUM(f2) FROM call").out
     outcome = harness.layoutspy("sql", path, statement)
     if statement.startswith("PRAGMA"):
-        assert sqlite3.connect(path).execute("PRAGMA user_version").fetchone()[0] == 1
+        assert sqlite3.connect(path).execute("PRAGMA user_version").fetchone()[0] == 2
     else:
         assert outcome.status == 2
         one_line(outcome)

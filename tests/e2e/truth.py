@@ -14,6 +14,7 @@ import sqlite3
 from collections import Counter, defaultdict, deque
 
 from table import RECORDED, TABLE
+from truth_blocks import check_blocks, end_mapped, maps
 
 U64 = 1 << 64
 SHOWN = 40  # differences kept as text
@@ -303,7 +304,7 @@ def _check_copies(trace, pairs, arrays, result):
 
 # ---- allocations ----------------------------------------------------------------------------
 
-ALLOCATES = {"device_alloc", "async_alloc", "managed_alloc", "pinned_alloc", "array_alloc", "register"}
+ALLOCATES = {"device_alloc", "async_alloc", "managed_alloc", "pinned_alloc", "array_alloc", "register", "ipc_alloc"}
 FREES = {"free", "unregister"}
 KIND = {
     "device_alloc": "device",
@@ -312,6 +313,9 @@ KIND = {
     "pinned_alloc": "pinned",
     "array_alloc": "array",
     "register": "registered",
+    "ipc_alloc": "ipc",
+    "graph_node": "graph",
+    "vmm_map": "vmm",
 }
 
 
@@ -325,6 +329,26 @@ def _array_size(call):
         return call.number("size")
     texels = call.number("width", 0) * max(call.number("height", 0), 1) * max(call.number("depth", 0), 1)
     return texels * _format_bytes(call)
+
+
+def _frees(call, cls):
+    """A graph's node without a size frees."""
+    return cls in FREES or (cls == "graph_node" and not call.number("size"))
+
+
+def _allocates(call, cls):
+    return cls in ALLOCATES or maps(call, cls) or (cls == "graph_node" and bool(call.number("size")))
+
+
+def _array_elements(calls):
+    """Array handle -> bytes of its elements; a level of a mipmapped array has those of the whole."""
+    arrays = {}
+    for call in calls:
+        if call.status == 0 and TABLE[call.name].cls == "array_alloc":
+            arrays[call.number("ptr")] = _format_bytes(call)
+        elif call.status == 0 and TABLE[call.name].cls == "array_level":
+            arrays[call.number("array")] = arrays.get(call.number("ptr"))
+    return arrays
 
 
 class Life:
@@ -345,20 +369,23 @@ def replay(calls):
         cls = TABLE[call.name].cls
         if call.status != 0:
             continue
-        if cls in ALLOCATES and call.number("ptr"):
+        if _allocates(call, cls) and call.number("ptr"):
             life = Life()
             life.kind = call.keys.get("memory", KIND[cls])
             life.address, life.api, life.free_api, life.how = call.number("ptr"), call.name, None, None
             life.size = _array_size(call) if cls == "array_alloc" else call.number("size")
             life.device = call.number("device", 0)
             lives.append(life)
-            live[life.kind == "registered", life.address].append(life)
-        elif cls in FREES and call.number("ptr"):
+            live["vmm" if cls == "vmm_map" else life.kind == "registered", life.address].append(life)
+        elif _frees(call, cls) and call.number("ptr"):
             olds = live[cls == "unregister", call.number("ptr")]
             freed = call.keys.get("memory")
             life = next((old for old in olds if freed in (None, old.kind)), None)
             if life:
                 olds.remove(life)
+                life.free_api, life.how = call.name, 0
+        elif cls == "vmm_unmap":
+            for life in end_mapped(live, call):
                 life.free_api, life.how = call.name, 0
         elif call.name == "cudaDeviceReset":
             for life in lives:
@@ -435,11 +462,11 @@ def compare(path, process, allow_tail=0):
         _compare_thread(tid, truth.get(tid, []), recorded.get(tid, []), ids, kernels, allow_tail,
                         result, pairs)
     in_trace = {id(call) for call, _ in pairs}
-    arrays = {c.number("ptr"): _format_bytes(c) for c in process.calls
-              if TABLE[c.name].cls == "array_alloc" and c.status == 0}
-    _check_copies(trace, pairs, arrays, result)
+    _check_copies(trace, pairs, _array_elements(process.calls), result)
     if not result.total:  # lifetimes follow from the calls: say the cause, not the consequence
-        _check_allocations(trace, process, [c for c in process.calls if id(c) in in_trace], result)
+        order = [call for call in process.calls if id(call) in in_trace]
+        _check_allocations(trace, process, order, result)
+        check_blocks(trace, order, lambda name: TABLE[name].cls, result)
     _check_questions(process, result)
     if trace.one("PRAGMA integrity_check") != "ok":
         result.add("integrity_check fails")

@@ -188,12 +188,39 @@ static void put(struct maker *maker, unsigned thread) {
 
 void maker_stack(struct maker *maker, unsigned thread, uint32_t id, uint32_t modules,
                  uint32_t depth, const uint64_t *address) {
+    maker_mixed_stack(maker, thread, id, modules, depth, address, 0, 0);
+}
+
+void maker_mixed_stack(struct maker *maker, unsigned thread, uint32_t id, uint32_t modules,
+                       uint32_t depth, const uint64_t *address, uint32_t python, uint32_t forward) {
     struct ls_rec_stack *record = (struct ls_rec_stack *)buffer;
     begin(LS_REC_STACK, (uint32_t)sizeof *record + 8 * depth);
     record->id = id;
     record->modules = modules;
     record->depth = depth;
+    record->python = python;
+    record->forward = forward;
     memcpy(record->address, address, depth * sizeof address[0]);
+    put(maker, thread);
+}
+
+void maker_code(struct maker *maker, unsigned thread, uint32_t id, const char *name,
+                const char *file) {
+    struct ls_rec_code *record = (struct ls_rec_code *)buffer;
+    begin(LS_REC_CODE, (uint32_t)(sizeof *record + strlen(name) + strlen(file) + 2));
+    record->id = id;
+    record->first_line = 1;
+    strcpy(stpcpy(record->text, name) + 1, file);
+    put(maker, thread);
+}
+
+void maker_python(struct maker *maker, unsigned thread, uint32_t id, uint32_t depth,
+                  const struct ls_python_frame *frame) {
+    struct ls_rec_python *record = (struct ls_rec_python *)buffer;
+    begin(LS_REC_PYTHON, (uint32_t)(sizeof *record + depth * sizeof *frame));
+    record->id = id;
+    record->depth = depth;
+    memcpy(record->frame, frame, depth * sizeof *frame);
     put(maker, thread);
 }
 

@@ -54,6 +54,14 @@ void maker_call_flags(struct maker *maker, unsigned thread, enum ls_api api, uin
 
 void maker_stack(struct maker *maker, unsigned thread, uint32_t id, uint32_t modules,
                  uint32_t depth, const uint64_t *address);
+/* The same, inside of the Python stack of that number, or with that of a forward operation. */
+void maker_mixed_stack(struct maker *maker, unsigned thread, uint32_t id, uint32_t modules,
+                       uint32_t depth, const uint64_t *address, uint32_t python, uint32_t forward);
+void maker_code(struct maker *maker, unsigned thread, uint32_t id, const char *name,
+                const char *file);
+/* Frames are pairs of a code's number and a line, innermost first. */
+void maker_python(struct maker *maker, unsigned thread, uint32_t id, uint32_t depth,
+                  const struct ls_python_frame *frame);
 void maker_module(struct maker *maker, unsigned thread, uint32_t modules, uint64_t bias,
                   uint64_t start, uint64_t end, const char *path, const uint8_t *build_id,
                   uint32_t build_id_size);

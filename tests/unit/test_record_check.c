@@ -19,6 +19,9 @@ static union {
     struct ls_rec_stack stack;
     struct ls_rec_module module;
     struct ls_rec_text text;
+    struct ls_rec_code code;
+    struct ls_rec_python python;
+    struct ls_rec_mark mark;
     uint8_t bytes[512];
 } r;
 
@@ -94,12 +97,49 @@ static void test_strings_end_inside(void **state) {
     assert_int_equal(ls_record_check(&r, sizeof r), 0);
 }
 
+static void test_python(void **state) {
+    (void)state;
+    begin(LS_REC_CODE, sizeof r.code + 8);
+    memcpy(r.code.text, "f\0a.py\0", 7);
+    assert_int_not_equal(ls_record_check(&r, sizeof r), 0);
+    memcpy(r.code.text, "f\0a.pyxx", 8); /* the second does not end */
+    assert_int_equal(ls_record_check(&r, sizeof r), 0);
+    begin(LS_REC_PYTHON, sizeof r.python + 2 * sizeof r.python.frame[0]);
+    r.python.id = 1;
+    r.python.depth = 2;
+    assert_int_not_equal(ls_record_check(&r, sizeof r), 0);
+    r.python.depth = 3;
+    assert_int_equal(ls_record_check(&r, sizeof r), 0);
+    r.python.depth = 2;
+    r.python.id = 0;
+    assert_int_equal(ls_record_check(&r, sizeof r), 0);
+    begin(LS_REC_PYTHON, sizeof r.head + 8);
+    assert_int_equal(ls_record_check(&r, sizeof r), 0);
+}
+
+static void test_mark(void **state) {
+    (void)state;
+    size_t text = offsetof(struct ls_rec_mark, text);
+    begin(LS_REC_MARK, text + 8);
+    assert_int_equal(ls_record_check(&r, sizeof r), 0); /* no kind */
+    for (uint32_t kind = LS_MARK_STEP; kind < LS_MARK_KINDS; kind++) {
+        r.mark.kind = kind;
+        assert_int_equal(ls_record_check(&r, sizeof r), text + 8);
+    }
+    r.mark.kind = LS_MARK_KINDS;
+    assert_int_equal(ls_record_check(&r, sizeof r), 0);
+    r.mark.kind = LS_MARK_STEP;
+    memset(r.mark.text, 'x', 8);
+    assert_int_equal(ls_record_check(&r, sizeof r), 0);
+    r.head.size = (uint16_t)text; /* no room for a text */
+    assert_int_equal(ls_record_check(&r, sizeof r), 0);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_call),
-        cmocka_unit_test(test_head),
-        cmocka_unit_test(test_stack),
-        cmocka_unit_test(test_strings_end_inside),
+        cmocka_unit_test(test_call),   cmocka_unit_test(test_head),
+        cmocka_unit_test(test_stack),  cmocka_unit_test(test_strings_end_inside),
+        cmocka_unit_test(test_python), cmocka_unit_test(test_mark),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

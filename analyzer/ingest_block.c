@@ -1,0 +1,427 @@
+/*
+ * ingest_block.c - blocks of a framework's allocator, and the segments that hold them. See
+ * ingest_block.h.
+ *
+ * Memory is a segment once a block in it was reported: the allocator may ask for memory that it
+ * then does not get, and may let go of its lock while it asks, but when it reports a block, what it
+ * got for it counts as reserved. Rows as in ingest_memory.c: put before a commit, updated only
+ * where a block outlives one. One thread; not async-signal-safe.
+ */
+#include <stdlib.h>
+
+#include "common/roles.h"
+#include "ingest_internal.h"
+
+/* ---- rows ---- */
+
+static bool remember_born(struct ls_blocks *blocks, struct ls_block *block) {
+    if (blocks->born_count == blocks->born_room) {
+        size_t room = blocks->born_room ? 2 * blocks->born_room : 1024;
+        struct ls_block **more = realloc(blocks->born, room * sizeof *more);
+        if (!more)
+            return false;
+        blocks->born = more;
+        blocks->born_room = room;
+    }
+    blocks->born[blocks->born_count++] = block;
+    return true;
+}
+
+void ls_block_changed(struct ls_ingest *ingest, struct ls_block *block) {
+    if (!block->stored)
+        return;
+    char types[] = "iiziiii";
+    types[1] = block->free ? 'i' : 'n';
+    types[3] = block->end_call ? 'i' : 'n';
+    types[5] = block->waited >= 0 ? 'i' : 'n';
+    ls_db_put(&ingest->db, LS_PUT_BLOCK_END, types, block->end_ns, block->free_ns,
+              (int64_t)block->free_stack, block->end_call, (int64_t)block->end_reason,
+              (int64_t)block->waited, block->id);
+    if (block->free)
+        free(block);
+}
+
+static void put_block(struct ls_ingest *ingest, const struct ls_block *block) {
+    char types[] = "iinniuuzzznini";
+    if (block->ended) {
+        types[2] = types[12] = 'i';
+        types[3] = block->free ? 'i' : 'n';
+        types[10] = block->end_call ? 'i' : 'n';
+    } else {
+        types[12] = 'n';
+    }
+    types[13] = block->ended && block->waited >= 0 ? 'i' : 'n';
+    ls_db_put(&ingest->db, LS_PUT_BLOCK, types, block->id, block->start_ns, block->end_ns,
+              block->free_ns, (int64_t)block->device, block->address, block->size, block->segment,
+              (int64_t)block->stack, (int64_t)block->free_stack, block->end_call,
+              (int64_t)block->thread, (int64_t)block->end_reason, (int64_t)block->waited);
+}
+
+void ls_block_store(struct ls_ingest *ingest) {
+    struct ls_blocks *blocks = &ingest->blocks;
+    for (size_t i = 0; i < blocks->born_count; i++) {
+        struct ls_block *block = blocks->born[i];
+        put_block(ingest, block);
+        block->stored = true;
+        if (block->free)
+            free(block);
+    }
+    blocks->born_count = 0;
+    ls_audit_store(ingest);
+}
+
+/* ---- segments ---- */
+
+static void drop_fresh(struct ls_blocks *blocks, const struct ls_life *life) {
+    for (size_t i = 0; i < blocks->fresh_count; i++)
+        if (blocks->fresh[i] == life)
+            blocks->fresh[i--] = blocks->fresh[--blocks->fresh_count];
+}
+
+static void add_fresh(struct ls_ingest *ingest, struct ls_life *life) {
+    struct ls_blocks *blocks = &ingest->blocks;
+    if (blocks->fresh_count == blocks->fresh_room) {
+        size_t room = blocks->fresh_room ? 2 * blocks->fresh_room : 64;
+        struct ls_life **more = realloc(blocks->fresh, room * sizeof *more);
+        if (!more) {
+            ingest->out_of_memory = true;
+            return;
+        }
+        blocks->fresh = more;
+        blocks->fresh_room = room;
+    }
+    blocks->fresh[blocks->fresh_count++] = life;
+}
+
+void ls_block_life_loaded(struct ls_ingest *ingest, struct ls_life *life) {
+    struct ls_audit *audit = ls_audit_of(ingest, life->device);
+    if (!audit)
+        return;
+    if (life->kind == LS_MEMORY_ASYNC)
+        audit->async_bytes += (int64_t)life->size;
+    if (life->holder == LS_HOLDER_SEGMENT)
+        audit->reserved += (int64_t)life->size;
+    else if (life->kind == LS_MEMORY_VMM)
+        add_fresh(ingest, life);
+}
+
+void ls_block_life_began(struct ls_ingest *ingest, struct ls_life *life) {
+    if (life->kind != LS_MEMORY_ASYNC && life->kind != LS_MEMORY_VMM &&
+        life->holder != LS_HOLDER_PYTORCH)
+        return;
+    ls_block_life_loaded(ingest, life);
+    struct ls_audit *audit = ls_audit_of(ingest, life->device);
+    if (audit && life->holder == LS_HOLDER_PYTORCH) {
+        audit->async += life->kind == LS_MEMORY_ASYNC;
+        audit->uncached += life->kind == LS_MEMORY_DEVICE;
+        audit->dirty = true;
+    }
+}
+
+void ls_block_life_ended(struct ls_ingest *ingest, struct ls_life *life) {
+    struct ls_audit *audit = ingest->blocks.audit[life->device];
+    if (!audit)
+        return;
+    if (life->kind == LS_MEMORY_ASYNC)
+        audit->async_bytes -= (int64_t)life->size;
+    if (life->holder == LS_HOLDER_SEGMENT)
+        audit->reserved -= (int64_t)life->size;
+    else if (life->kind == LS_MEMORY_VMM)
+        drop_fresh(&ingest->blocks, life);
+}
+
+/* A block was reported in it. */
+static void become_segment(struct ls_ingest *ingest, struct ls_audit *audit, struct ls_life *life) {
+    if (life->holder == LS_HOLDER_PYTORCH && life->kind == LS_MEMORY_DEVICE)
+        audit->uncached--;
+    life->holder = LS_HOLDER_SEGMENT;
+    audit->reserved += (int64_t)life->size;
+    audit->native += life->kind != LS_MEMORY_VMM;
+    audit->expandable += life->kind == LS_MEMORY_VMM;
+    if (life->stored)
+        ls_db_put(&ingest->db, LS_PUT_ALLOCATION_HOLDER, "ii", (int64_t)life->holder, life->id);
+}
+
+/* What this thread has mapped in the reservation by now: all of it is for this block. */
+static void take_mappings(struct ls_ingest *ingest, struct ls_audit *audit, uint64_t reservation,
+                          uint32_t thread) {
+    struct ls_blocks *blocks = &ingest->blocks;
+    for (size_t i = 0; i < blocks->fresh_count; i++) {
+        struct ls_life *life = blocks->fresh[i];
+        if (life->thread != thread || ls_vmm_reservation(ingest, life->address) != reservation)
+            continue;
+        become_segment(ingest, audit, life);
+        blocks->fresh[i--] = blocks->fresh[--blocks->fresh_count];
+    }
+}
+
+static uint64_t find_segment(struct ls_ingest *ingest, struct ls_audit *audit, uint64_t address,
+                             uint32_t thread) {
+    struct ls_life *life = ls_live_find(&ingest->memory, address);
+    if (!life)
+        return 0;
+    if (life->kind == LS_MEMORY_VMM) {
+        uint64_t reservation = ls_vmm_reservation(ingest, address);
+        if (ingest->blocks.fresh_count)
+            take_mappings(ingest, audit, reservation, thread);
+        return reservation ? reservation : life->address;
+    }
+    if (life->holder != LS_HOLDER_SEGMENT)
+        become_segment(ingest, audit, life);
+    return life->address;
+}
+
+/* ---- blocks ---- */
+
+void ls_block_freed(struct ls_ingest *ingest, struct ls_block *block, int64_t free_ns) {
+    HASH_DEL(ingest->blocks.limbo, block);
+    block->free = true;
+    block->free_ns = free_ns > block->end_ns ? free_ns : block->end_ns;
+    ls_block_changed(ingest, block);
+}
+
+/* Out of the live ones, into those that may be waited for. */
+static void end_block(struct ls_ingest *ingest, struct ls_audit *audit, struct ls_block *block,
+                      int64_t end_ns) {
+    struct ls_blocks *blocks = &ingest->blocks;
+    audit->allocated -= (int64_t)block->size;
+    HASH_DEL(blocks->live, block);
+    block->ended = true;
+    block->end_ns = end_ns;
+    HASH_ADD(hh, blocks->limbo, address, sizeof block->address, block);
+}
+
+static struct ls_block *find(struct ls_block *among, uint64_t address) {
+    struct ls_block *block;
+    HASH_FIND(hh, among, &address, sizeof address, block);
+    return block;
+}
+
+/* The memory is handed out: whoever had it before has it no more. */
+static void end_earlier(struct ls_ingest *ingest, struct ls_audit *audit, uint64_t address,
+                        uint64_t size, int64_t now_ns, bool capturing) {
+    struct ls_blocks *blocks = &ingest->blocks;
+    struct ls_block *old = find(blocks->limbo, address), *next;
+    if (old && old->waited >= 0) {
+        ls_wait_drop(ingest, old, now_ns);
+        ls_block_freed(ingest, old, now_ns);
+    }
+    if (capturing && audit->undecided > 0) {
+        HASH_ITER(hh, blocks->limbo, old, next) {
+            if (old->waited != LS_WAITED_UNDECIDED || old->address >= address + size ||
+                address >= old->address + old->size)
+                continue;
+            audit->undecided--;
+            old->waited = 0;
+            ls_block_freed(ingest, old, old->end_ns);
+        }
+    }
+    if ((old = find(blocks->live, address))) {
+        end_block(ingest, audit, old, now_ns);
+        old->end_reason = LS_END_REUSED;
+        old->waited = LS_WAITED_UNKNOWN;
+        if (audit->allocated_unseen <= -(int64_t)old->size)
+            audit->allocated_unseen += (int64_t)old->size;
+        ls_block_freed(ingest, old, now_ns);
+    }
+}
+
+static void begin_block(struct ls_ingest *ingest, struct ls_audit *audit,
+                        const struct ls_timed_call *call, uint8_t device, uint64_t address,
+                        uint64_t size) {
+    struct ls_blocks *blocks = &ingest->blocks;
+    struct ls_track *track = ls_wait_of_thread(ingest, call->thread);
+    if (track)
+        ls_wait_deferred(ingest, track, call->start_ns);
+    bool capturing = call->record->head.flags & LS_CALL_CAPTURING;
+    end_earlier(ingest, audit, address, size, call->start_ns, capturing);
+    if (!capturing)
+        ls_wait_decide(ingest, device, call->start_ns);
+    struct ls_block *block = calloc(1, sizeof *block);
+    if (!block || !remember_born(blocks, block)) {
+        free(block);
+        ingest->out_of_memory = true;
+        return;
+    }
+    block->id = call->id;
+    block->address = address;
+    block->size = size;
+    block->segment = find_segment(ingest, audit, address, call->thread);
+    block->start_ns = call->start_ns;
+    block->stack = call->record->stack;
+    block->thread = call->thread;
+    block->device = device;
+    HASH_ADD(hh, blocks->live, address, sizeof block->address, block);
+    audit->allocated += (int64_t)size;
+}
+
+static void give_back(struct ls_ingest *ingest, struct ls_audit *audit,
+                      const struct ls_timed_call *call, uint64_t address, uint64_t size) {
+    struct ls_block *block = find(ingest->blocks.live, address);
+    if (!block) { /* began before the recording, or was lost */
+        audit->allocated_unseen -= (int64_t)size;
+        return;
+    }
+    end_block(ingest, audit, block, call->start_ns);
+    block->end_call = call->id;
+    block->free_stack = call->record->stack;
+    ls_wait_begin(ingest, block, call->thread, call->record->head.flags & LS_CALL_CAPTURING);
+}
+
+/* ---- totals ---- */
+
+static void put_memory(struct ls_ingest *ingest, const struct ls_timed_call *call, uint8_t device,
+                       uint64_t allocated, uint64_t reserved) {
+    ls_db_put(&ingest->db, LS_PUT_MEMORY, "iiiuunn", call->id, call->start_ns, (int64_t)device,
+              allocated, reserved, (int64_t)0, (int64_t)0);
+}
+
+void ls_block_report(struct ls_ingest *ingest, const struct ls_timed_call *call) {
+    const struct ls_rec_call *record = call->record;
+    const struct ls_roles *roles = &ls_roles[record->head.api];
+    uint8_t device = (uint8_t)ls_role(record, roles->device, record->head.device);
+    uint64_t address = ls_role(record, roles->ptr, 0), size = ls_role(record, roles->size, 0);
+    uint64_t allocated = ls_role(record, roles->allocated, 0);
+    uint64_t reserved = ls_role(record, roles->reserved, 0);
+    struct ls_audit *audit = ls_audit_of(ingest, device);
+    if (!audit)
+        return;
+    if ((int64_t)size > 0)
+        begin_block(ingest, audit, call, device, address, size);
+    else if (size != 0)
+        give_back(ingest, audit, call, address, -size);
+    ls_audit_report(audit, (int64_t)allocated, (int64_t)reserved);
+    put_memory(ingest, call, device, allocated, reserved);
+}
+
+void ls_block_oom(struct ls_ingest *ingest, const struct ls_timed_call *call) {
+    const struct ls_rec_call *record = call->record;
+    const struct ls_roles *roles = &ls_roles[record->head.api];
+    uint8_t device = (uint8_t)ls_role(record, roles->device, record->head.device);
+    struct ls_track *track = ls_wait_of_thread(ingest, call->thread);
+    bool asked = track && track->info;
+    ls_db_put(&ingest->db, LS_PUT_OOM, asked ? "iiiuuuuuzi" : "iiiuuunnzi", call->id,
+              call->start_ns, (int64_t)device, ls_role(record, roles->size, 0),
+              ls_role(record, roles->allocated, 0), ls_role(record, roles->reserved, 0),
+              asked ? track->free_bytes : 0, asked ? track->total_bytes : 0, (int64_t)record->stack,
+              (int64_t)call->thread);
+    if (track)
+        ls_wait_deferred(ingest, track, call->start_ns);
+}
+
+void ls_block_mem_info(struct ls_ingest *ingest, const struct ls_timed_call *call) {
+    const struct ls_rec_call *record = call->record;
+    const struct ls_roles *roles = &ls_roles[record->head.api];
+    struct ls_track *track = ls_wait_of_thread(ingest, call->thread);
+    if (track)
+        ls_wait_deferred(ingest, track, call->start_ns);
+    if (record->status != 0)
+        return;
+    uint64_t unused = ls_role(record, roles->free, 0), total = ls_role(record, roles->total, 0);
+    ls_db_put(&ingest->db, LS_PUT_MEMORY, "iiinnuu", call->id, call->start_ns,
+              (int64_t)record->head.device, (int64_t)0, (int64_t)0, unused, total);
+    if (!track)
+        return;
+    track->busy = track->info = true;
+    track->free_bytes = unused;
+    track->total_bytes = total;
+}
+
+enum { RESERVED_NOW = 5, USED_NOW = 7 }; /* cudaMemPoolAttrReservedMemCurrent, UsedMemCurrent */
+
+/* The stream-ordered allocator has no reports: what it holds is known where it is asked for. */
+void ls_block_pool(struct ls_ingest *ingest, const struct ls_timed_call *call) {
+    const struct ls_rec_call *record = call->record;
+    const struct ls_roles *roles = &ls_roles[record->head.api];
+    struct ls_audit *audit = ls_audit_of(ingest, record->head.device);
+    if (!audit || record->status != 0 || roles->value < 0)
+        return;
+    uint64_t value = record->field[roles->value];
+    if (record->field[roles->attr] == RESERVED_NOW)
+        put_memory(ingest, call, record->head.device, (uint64_t)audit->async_bytes, value);
+    else if (record->field[roles->attr] == USED_NOW)
+        ls_db_put(&ingest->db, LS_PUT_MEMORY, "iiiunnn", call->id, call->start_ns,
+                  (int64_t)record->head.device, value, (int64_t)0, (int64_t)0, (int64_t)0);
+}
+
+/* ---- taking up what is in the tables ---- */
+
+static void load_block(sqlite3_stmt *stmt, void *context) {
+    struct ls_ingest *ingest = context;
+    struct ls_blocks *blocks = &ingest->blocks;
+    struct ls_block *block = calloc(1, sizeof *block);
+    if (!block) {
+        ingest->out_of_memory = true;
+        return;
+    }
+    block->id = sqlite3_column_int64(stmt, 0);
+    block->start_ns = sqlite3_column_int64(stmt, 1);
+    block->ended = sqlite3_column_type(stmt, 2) != SQLITE_NULL;
+    block->end_ns = sqlite3_column_int64(stmt, 2);
+    block->device = (uint8_t)sqlite3_column_int(stmt, 3);
+    block->address = (uint64_t)sqlite3_column_int64(stmt, 4);
+    block->size = (uint64_t)sqlite3_column_int64(stmt, 5);
+    block->end_call = sqlite3_column_int64(stmt, 6);
+    block->free_stack = (uint32_t)sqlite3_column_int64(stmt, 7);
+    block->waited = sqlite3_column_int(stmt, 8);
+    block->stored = true;
+    struct ls_audit *audit = ls_audit_of(ingest, block->device);
+    if (!audit) {
+        free(block);
+    } else if (!block->ended) {
+        HASH_ADD(hh, blocks->live, address, sizeof block->address, block);
+        audit->allocated += (int64_t)block->size;
+    } else {
+        if (sqlite3_column_type(stmt, 8) == SQLITE_NULL) {
+            block->waited = LS_WAITED_UNDECIDED;
+            audit->undecided++;
+        }
+        HASH_ADD(hh, blocks->limbo, address, sizeof block->address, block);
+    }
+}
+
+void ls_block_load(struct ls_ingest *ingest) {
+    struct ls_trace_db *db = &ingest->db;
+    ls_caller_load(ingest);
+    ls_vmm_load(ingest);
+    ls_audit_load(ingest);
+    ls_db_each(
+        db,
+        "SELECT id,start_ns,end_ns,device,address,size,end_call,free_stack,waited FROM block "
+        "WHERE free_ns IS NULL ORDER BY IFNULL(end_call,id)",
+        load_block, ingest);
+    ls_wait_load(ingest);
+}
+
+/* ---- the end ---- */
+
+static void free_all(struct ls_block **blocks) {
+    struct ls_block *block, *next;
+    HASH_ITER(hh, *blocks, block, next) {
+        HASH_DEL(*blocks, block);
+        free(block);
+    }
+}
+
+void ls_block_close(struct ls_ingest *ingest) {
+    struct ls_blocks *blocks = &ingest->blocks;
+    struct ls_wait *wait, *next;
+    for (size_t i = 0; i < blocks->born_count; i++)
+        if (blocks->born[i]->free)
+            free(blocks->born[i]);
+    free(blocks->born);
+    free_all(&blocks->live);
+    free_all(&blocks->limbo);
+    HASH_ITER(hh, blocks->waits, wait, next) {
+        HASH_DEL(blocks->waits, wait);
+        free(wait);
+    }
+    for (int device = 0; device < 256; device++)
+        free(blocks->audit[device]);
+    free(blocks->track);
+    free(blocks->fresh);
+    free(blocks->callers.at);
+    free(blocks->capture.at);
+    ls_live_destroy(&blocks->reserved);
+    ls_live_destroy(&blocks->physical);
+}
