@@ -5,9 +5,9 @@
 
 #define EXPORT __attribute__((visibility("default")))
 
-EXPORT int cudaEventRecord(void *event, void *stream);
-EXPORT int cudaEventRecord(void *event, void *stream) {
-    return event == stream; /* not a constant, or the compiler could fold callers */
+EXPORT int cudaStreamWaitEvent(void *stream, void *event, unsigned int flags);
+EXPORT int cudaStreamWaitEvent(void *stream, void *event, unsigned int flags) {
+    return event == stream && flags; /* not a constant, or the compiler could fold callers */
 }
 
 EXPORT int cudaStreamSynchronize(void *stream);
