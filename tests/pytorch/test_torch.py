@@ -2,50 +2,28 @@
 each step's unpinned batch found, the extension's lost buffer found, the framework's cache not."""
 
 import os
-import subprocess
 from collections import Counter
-from pathlib import Path
 
 import pytest
 
 from harness import PLUGIN, site_matches
+from torch_harness import HERE, TorchHarness
 
-HERE = Path(__file__).resolve().parent
 SCRIPT = HERE / "train_cnn.py"
 IMAGES, LABELS, STEPS = 16 * 3 * 32 * 32 * 4, 16 * 8, 20
 
 
-@pytest.fixture(scope="session")
-def torch_python():
-    made = subprocess.run([str(HERE / "env")], capture_output=True, text=True)
-    if made.returncode != 0:
-        pytest.skip("PyTorch cannot be had here: " + (made.stderr.strip().splitlines() or ["no reason given"])[-1])
-    return made.stdout.strip().splitlines()[-1]
-
-
-def train(harness, python, env=None):
-    # One thread each: what is tested is what is recorded, and other tests want the cores too.
-    quiet = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "PYTHONDONTWRITEBYTECODE": "1"}
-    return harness.run([python, SCRIPT, PLUGIN], dict(env or harness.environment(), **quiet), timeout=300)
-
-
 @pytest.fixture(scope="module")
 def training(torch_python, tmp_path_factory):
-    from harness import Harness
-    harness = Harness(tmp_path_factory.mktemp("training"))
-    harness.outcome = train(harness, torch_python)
-    harness.settle()
-    return harness
+    torch = TorchHarness(tmp_path_factory.mktemp("training"), torch_python)
+    torch.outcome = torch.go(SCRIPT, PLUGIN)
+    return torch
 
 
 def test_trains_as_without_us(training, torch_python):
     assert training.outcome.status == 0, repr(training.outcome)
     assert training.outcome.out == "20 steps, loss on cuda, 1048576 numbers kept\n"
-    log, training.log = training.log, training.folder / "without.log"
-    try:
-        without = train(training, torch_python, training.environment(preload=False, out=None))
-    finally:
-        training.log = log
+    without = training.go_plain(SCRIPT, PLUGIN)
     assert training.outcome.same_as(without), f"{training.outcome}\n{without}"
 
 
