@@ -11,7 +11,10 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
+
+#define COLLECTOR_NICE 5
 
 #include "collect.h"
 #include "complain.h"
@@ -75,11 +78,19 @@ static void reset_signals(void) {
     sigprocmask(SIG_SETMASK, &none, NULL);
 }
 
+/* Where the cores are all busy the program goes first; the spool holds what waits. Not by more, or
+ * its trace would be late where others keep the machine busy. */
+static void step_back(void) {
+    if (getpriority(PRIO_PROCESS, 0) < COLLECTOR_NICE)
+        setpriority(PRIO_PROCESS, 0, COLLECTOR_NICE);
+}
+
 static int collect(int argc, char **argv) {
     struct arguments arguments = {0};
     char path[PATH_MAX];
     fill_standard_descriptors();
     reset_signals();
+    step_back();
     ls_options_parse(&collect_argp, "collect", 0, argc, argv, &arguments);
     if (!realpath(arguments.spool, path)) {
         ls_complain(arguments.spool, "cannot open the spool: %s", strerror(errno));

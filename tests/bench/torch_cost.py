@@ -4,9 +4,12 @@ simulated device, so that nothing hides the cost.
 Blocks of 50 steps alternate inside one process between forward-only and full recording
 (layoutspy_mode); the median of each pair's ratio counts. The same alternation between two
 forward-only blocks is the control, and PyTorch's own memory history with Python stacks
-(_record_memory_history(stacks="python")) the yardstick, both in the same run.
+(_record_memory_history(stacks="python")) the yardstick, both in the same run. Beside the time on the
+clock stands that of the process's own threads: where cores are few the collector, another process,
+takes from the one and not from the other.
 
-Usage: torch_cost.py [--loop NAME [--steps N --mode M]]    (the second form: for instruction counts)
+Usage: torch_cost.py [--loop NAME] [--count LIBRARY]
+LIBRARY is bench-count, to be run under callgrind: a few steps of each kind are counted, not timed.
 """
 
 import argparse
@@ -17,7 +20,7 @@ import time
 import torch
 from torch import nn
 
-BLOCK, PAIRS, WARM_UP = 50, 12, 20
+BLOCK, PAIRS, WARM_UP, COUNTED = 50, 24, 20, 5
 FORWARD, FULL = 0, 2
 
 
@@ -89,57 +92,69 @@ def history(on):
         torch.cuda.memory._record_memory_history(enabled=None)
 
 
-def block(step):
-    start = time.perf_counter()
-    for _ in range(BLOCK):
+def run(step, count):
+    """All steps come from this line: their stacks are the same ones."""
+    for _ in range(count):
         step()
-    return time.perf_counter() - start
+
+
+def block(step):
+    clock, processor = time.perf_counter(), time.process_time()
+    run(step, BLOCK)
+    return time.perf_counter() - clock, time.process_time() - processor
 
 
 def ratio(step, off, on):
-    """The median of on/off over alternating blocks; which comes first alternates, too."""
+    """The medians of on/off, on the clock and of the processor, over alternating blocks; which comes
+    first alternates, too."""
     ratios = []
     for pair in range(PAIRS):
         took = {}
         for switch in ((off, on) if pair % 2 else (on, off)):
             switch()
-            for _ in range(3):
-                step()
+            run(step, 3)
             took[switch] = block(step)
-        ratios.append(took[on] / took[off])
+        ratios.append([took[on][i] / took[off][i] for i in range(2)])
     off()
-    return statistics.median(ratios)
+    return "{:.3f} ({:.3f})".format(*map(statistics.median, zip(*ratios)))
 
 
 def compare(name):
     step = LOOPS[name]()
-    for _ in range(WARM_UP):
-        step()
+    run(step, WARM_UP)
     control = ratio(step, lambda: mode(FORWARD), lambda: mode(FORWARD))
     ours = ratio(step, lambda: mode(FORWARD), lambda: mode(FULL))
     mode(FORWARD)
     theirs = ratio(step, lambda: history(False), lambda: history(True))
-    print(f"{name:12} recorded {ours:.3f}  PyTorch's history {theirs:.3f}  control {control:.3f}"
-          f"  (goal: {'1.10, and ' if name != 'inference' else ''}below PyTorch's)", flush=True)
+    print(f"{name:12} recorded {ours}  PyTorch's history {theirs}  control {control}"
+          f"  goal: {'1.10, ' if name != 'inference' else ''}below PyTorch's", flush=True)
+
+
+def count(name, counter):
+    step = LOOPS[name]()
+    for kind, number in {"forward": FORWARD, "recorded": FULL}.items():
+        mode(number)
+        for part in (WARM_UP, COUNTED):
+            if part == COUNTED:
+                counter.bench_count_begin()
+            run(step, part)
+        counter.bench_count_end(f"{name} {kind}".encode())
 
 
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--loop", choices=LOOPS)
-    parser.add_argument("--steps", type=int)
-    parser.add_argument("--mode", type=int, default=FULL)
+    parser.add_argument("--count", metavar="LIBRARY")
     given = parser.parse_args()
     torch.set_num_threads(1)
     torch.manual_seed(0)
     torch.zeros(1, device="cuda")
-    if given.steps is None:
-        for name in [given.loop] if given.loop else LOOPS:
+    counter = ctypes.CDLL(given.count) if given.count else None
+    for name in [given.loop] if given.loop else LOOPS:
+        if counter:
+            count(name, counter)
+        else:
             compare(name)
-        return
-    step = LOOPS[given.loop]()
-    mode(given.mode)
-    for _ in range(given.steps):
-        step()
 
 
 if __name__ == "__main__":
