@@ -114,12 +114,16 @@ static void put_coverage(struct ls_ingest *ingest, const struct ls_audit *sum) {
     char detail[400];
     bool sound = !sum->allocated_breaks && !sum->reserved_breaks && !sum->late_allocated &&
                  !sum->late_reserved && !sum->unattributed;
-    int n =
-        snprintf(detail, sizeof detail,
-                 "%" PRId64 " reports; live blocks differ from the reported total after %" PRId64
-                 " (by at most %" PRId64 " bytes), segments after %" PRId64 " (%" PRId64 ")",
-                 sum->reports, sum->allocated_breaks, sum->allocated_worst, sum->reserved_breaks,
-                 sum->reserved_worst);
+    int n = snprintf(detail, sizeof detail, "%" PRId64 " reports of blocks", sum->reports);
+    if (!sum->allocated_breaks && !sum->reserved_breaks)
+        n += snprintf(detail + n, sizeof detail - (size_t)n,
+                      ", each with the totals that the blocks and segments seen add up to");
+    else
+        n += snprintf(detail + n, sizeof detail - (size_t)n,
+                      "; live blocks differ from the reported total after %" PRId64
+                      " (by at most %" PRId64 " bytes), segments after %" PRId64 " (%" PRId64 ")",
+                      sum->allocated_breaks, sum->allocated_worst, sum->reserved_breaks,
+                      sum->reserved_worst);
     if (sum->late_allocated || sum->late_reserved)
         n += snprintf(detail + n, sizeof detail - (size_t)n,
                       "; %" PRId64 " bytes of blocks and %" PRId64

@@ -315,15 +315,17 @@ static void add_owned(struct ls_detect *d, const struct group *g) {
         f->evidence, "why",
         json_string(pool && d->out_of_memory
                         ? "Allocations failed in this run, so the pool was full or in pieces. Who "
-                          "holds blocks inside it is not in this trace."
+                          "held blocks inside it is in the view block_lifetime, where the pool "
+                          "tells (PyTorch's does)."
                     : pool ? "A pool keeps what the program gave back, to serve the next request "
-                             "without a call to the driver. Who holds blocks inside it is not in "
-                             "this trace."
+                             "without a call to the driver. Who held blocks inside it is in the "
+                             "view block_lifetime, where the pool tells (PyTorch's does)."
                            : "Workspaces and tables that the library makes once and keeps."));
     f->advice = ls_format(
         "%s", d->out_of_memory
-                  ? "Ask the framework who holds its memory (PyTorch: torch.cuda.memory_summary(), "
-                    "or a snapshot by torch.cuda.memory._dump_snapshot())."
+                  ? "See which lines held its blocks: SELECT site, SUM(size) FROM block_lifetime "
+                    "WHERE end_ns IS NULL GROUP BY site ORDER BY 2 DESC. Of frameworks that do not "
+                    "tell, ask their own tools."
                   : "Nothing to do, unless another program needs the memory meanwhile.");
 }
 
