@@ -20,6 +20,8 @@ ON_STANDIN = ROOT / "tests" / "standin" / "on-standin"
 APPS = BUILD / "tests" / "apps"
 FAULTS = BUILD / "tests" / "faults"
 PLUGIN = APPS / "libplugin.so"
+# The soname of the simulated runtime that was built.
+CUDART = next((n for n in ("libcudart.so.12", "libcudart.so.13") if (BUILD / "tests" / "standin" / n).exists()), None)
 
 TIMEOUT = 120  # s, of any one program: far more than any needs
 

@@ -3,11 +3,9 @@ with the right kind, amount and line, and no wrong one."""
 
 import pytest
 
-from harness import PLUGIN, app, site_matches
+from harness import CUDART, PLUGIN, app, site_matches
 from table import RECORDED
 from truth import parse_log
-
-CUDART = "libcudart.so.13"
 
 MIB = 1 << 20
 # program: command, expected findings (kind, marker, function, count, bytes), more for on-standin.

@@ -1,5 +1,6 @@
 """NVTX ranges become phases: of every form, from every thread, with NVTX's own return values; and
-findings name the phase they lie in."""
+findings name the phase they lie in. Each program has its NVTX from the headers alone or from
+libnvToolsExt.so.1."""
 
 import pytest
 
@@ -22,11 +23,16 @@ worker -2 -2, popped -2 -2
 """
 
 
-@pytest.fixture
-def program():
+@pytest.fixture(params=["", "_linked"], ids=["headers", "library"])
+def suffix(request):
     if not (APPS / "nvtx_ranges").exists():
-        pytest.skip("no NVTX headers here: the program was not built")
-    return [app("nvtx_ranges")]
+        pytest.skip("no NVTX headers here: the programs were not built")
+    return request.param
+
+
+@pytest.fixture
+def program(suffix):
+    return [app("nvtx_ranges" + suffix)]
 
 
 @pytest.fixture
@@ -85,8 +91,8 @@ def test_findings_name_the_phase(recorded):
     assert 'When: 100 % of it in the phase "feed".' in text
 
 
-def test_threads_fork_and_signals(harness, program):
-    outcome = harness.record([app("nvtx_threads")], more_env=INJECT)
+def test_threads_fork_and_signals(harness, suffix):
+    outcome = harness.record([app("nvtx_threads" + suffix)], more_env=INJECT)
     assert (outcome.status, outcome.out, outcome.err) == (0, "child 0, wrong levels 0\n", "")
     counts = []
     for path in harness.traces():

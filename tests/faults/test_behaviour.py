@@ -10,11 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from harness import APPS, FAULTS, LIBRARY, PLUGIN, app, fault, wait_until
+from harness import APPS, CUDART, FAULTS, LIBRARY, PLUGIN, app, fault, wait_until
 from truth import parse_log
 
 FRAMES = [str(FAULTS / "libframes_a.so"), str(FAULTS / "libframes_b.so")]
-CUDART = "libcudart.so.13"
 
 
 def test_signals(harness):

@@ -9,7 +9,7 @@ import time
 
 import pytest
 
-from harness import app, fault
+from harness import CUDART, app, fault
 from truth import Trace, parse_log
 
 
@@ -72,7 +72,7 @@ def test_run_on_a_full_disk(harness, tiny_disk):
 @pytest.mark.parametrize("limit", [0, 100_000, 300_000, 600_000, 50_000_000])
 def test_file_size_limit(harness, limit, when):
     """RLIMIT_FSIZE kills with SIGXFSZ whoever extends a file past it: the program must not notice."""
-    outcome = harness.run([fault("filesize"), limit, when, "libcudart.so.13"], harness.environment(), log=False)
+    outcome = harness.run([fault("filesize"), limit, when, CUDART], harness.environment(), log=False)
     assert (outcome.status, outcome.out, outcome.err) == (0, "done\n", "")
     if when == "first" and limit < 200_000:  # no room for a spool: no recording, and nothing left of one
         assert list(harness.folder.iterdir()) == []

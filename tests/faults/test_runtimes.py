@@ -5,11 +5,10 @@ from collections import Counter
 
 import pytest
 
-from harness import FAULTS, fault, site_matches
+from harness import CUDART, FAULTS, fault, site_matches
 from truth import parse_log
 
 STANDIN_PLUGIN, OWN_PLUGIN = str(FAULTS / "libtwo_runtimes_standin.so"), str(FAULTS / "libtwo_runtimes_own.so")
-CUDART = "libcudart.so.13"
 
 
 @pytest.mark.parametrize("preload_standin", [False, True], ids=["found", "preloaded"])

@@ -8,6 +8,7 @@ import subprocess
 
 import pytest
 
+import test_iterations
 from harness import ROOT
 from test_workloads import WORKLOADS, argv, check, run_how
 from torch_harness import TorchHarness, make_python
@@ -46,3 +47,8 @@ def torch(tmp_path, python, cuda12):
 @pytest.mark.parametrize("name", NAMES)
 def test_workload(torch, name):
     check(torch, name, torch.go(*argv(torch, name), **run_how(name)))
+
+
+def test_nvtx_ranges(torch):
+    """This PyTorch has its NVTX from a library of CUDA's, not from the headers."""
+    test_iterations.test_nvtx_ranges_of_torch(torch)
