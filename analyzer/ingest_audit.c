@@ -19,21 +19,31 @@ struct ls_audit *ls_audit_of(struct ls_ingest *ingest, uint8_t device) {
     return *audit;
 }
 
+/* Figures of a damaged report may be anything: they wrap. */
+static int64_t plus(int64_t a, int64_t b) {
+    return (int64_t)((uint64_t)a + (uint64_t)b);
+}
+
+static int64_t minus(int64_t a, int64_t b) {
+    return (int64_t)((uint64_t)a - (uint64_t)b);
+}
+
 static void check(int64_t *unseen, int64_t ours, int64_t reported, int64_t *breaks,
                   int64_t *worst) {
-    int64_t off = reported - (ours + *unseen);
+    int64_t off = minus(reported, plus(ours, *unseen));
     if (off == 0)
         return;
-    *unseen += off;
+    *unseen = plus(*unseen, off);
     ++*breaks;
-    if (llabs(off) > *worst)
-        *worst = llabs(off);
+    int64_t size = off < 0 ? minus(0, off) : off;
+    if (size > *worst)
+        *worst = size;
 }
 
 void ls_audit_report(struct ls_audit *audit, int64_t allocated, int64_t reserved) {
     if (audit->reports++ == 0) { /* what there was before is no break */
-        audit->allocated_unseen = audit->late_allocated = allocated - audit->allocated;
-        audit->reserved_unseen = audit->late_reserved = reserved - audit->reserved;
+        audit->allocated_unseen = audit->late_allocated = minus(allocated, audit->allocated);
+        audit->reserved_unseen = audit->late_reserved = minus(reserved, audit->reserved);
     }
     check(&audit->allocated_unseen, audit->allocated, allocated, &audit->allocated_breaks,
           &audit->allocated_worst);
@@ -99,8 +109,8 @@ static struct ls_audit sum_up(const struct ls_blocks *blocks) {
             sum.allocated_worst = audit->allocated_worst;
         if (audit->reserved_worst > sum.reserved_worst)
             sum.reserved_worst = audit->reserved_worst;
-        sum.late_allocated += audit->late_allocated;
-        sum.late_reserved += audit->late_reserved;
+        sum.late_allocated = plus(sum.late_allocated, audit->late_allocated);
+        sum.late_reserved = plus(sum.late_reserved, audit->late_reserved);
         sum.unattributed += audit->unattributed;
         sum.native += audit->native;
         sum.expandable += audit->expandable;

@@ -33,38 +33,39 @@ static void wipe(struct ls_intern_table *table) {
     atomic_store(&table->used, 0);
 }
 
-bool ls_intern_begin(struct ls_intern *intern, uint32_t generation) {
+bool ls_intern_begin(struct ls_intern *intern) {
     struct ls_intern_table *first = &intern->tables[0];
     if (!first->slot)
         first->slot = map_slots();
     if (!first->slot)
         return false;
-    first->generation = generation;
     atomic_store(&intern->current, first);
     return true;
 }
 
-static bool is_old(const struct ls_intern_table *table, uint32_t generation) {
-    return table && table->generation < generation &&
-           atomic_load_explicit(&table->used, memory_order_relaxed) >= TABLE_SIZE / 2;
+static bool is_half_used(struct ls_intern_table *table) {
+    return atomic_load_explicit(&table->used, memory_order_relaxed) >= TABLE_SIZE / 2;
 }
 
-void ls_intern_renew(struct ls_intern *intern, uint32_t generation) {
-    if (!is_old(atomic_load_explicit(&intern->current, memory_order_acquire), generation))
-        return;
+/* The table to use. */
+static struct ls_intern_table *table_of(struct ls_intern *intern) {
+    struct ls_intern_table *table = atomic_load_explicit(&intern->current, memory_order_acquire);
+    if (!is_half_used(table))
+        return table;
     ls_lock(LS_LOCK_INTERN);
-    struct ls_intern_table *table = atomic_load(&intern->current);
-    if (is_old(table, generation)) {
+    table = atomic_load(&intern->current);
+    if (is_half_used(table)) {
         struct ls_intern_table *other = &intern->tables[table == intern->tables];
         if (!other->slot)
             other->slot = map_slots();
         if (other->slot) {
             wipe(other);
-            other->generation = generation;
             atomic_store(&intern->current, other);
+            table = other;
         }
     }
     ls_unlock(LS_LOCK_INTERN);
+    return table;
 }
 
 /* The slot of `hash`, claimed if need be; NULL: the table is full. */
@@ -86,15 +87,11 @@ static struct ls_intern_slot *claim(struct ls_intern_table *table, uint64_t hash
 }
 
 uint32_t ls_intern(struct ls_intern *intern, struct ls_thread *self, uint64_t hash,
-                   enum ls_lost full,
                    uint32_t (*define)(struct ls_thread *self, const void *context),
                    const void *context) {
-    struct ls_intern_table *table = atomic_load_explicit(&intern->current, memory_order_acquire);
-    struct ls_intern_slot *slot = claim(table, hash);
-    if (!slot) {
-        ls_spool_lost(self, full, 1);
+    struct ls_intern_slot *slot = claim(table_of(intern), hash);
+    if (!slot)
         return 0;
-    }
     uint64_t number = atomic_load_explicit(&slot->number, memory_order_acquire);
     if ((uint32_t)number != 0 && number >> 32 == (uint32_t)hash)
         return (uint32_t)number;

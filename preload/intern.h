@@ -4,7 +4,8 @@
  * The thing itself is written to the spool once, by the thread that meets it first. No lock on the
  * path of a known thing: a slot is claimed by compare-and-swap on its hash, and a slot whose number
  * is not published yet (its owner is writing the record, or died) is not waited for: the thing gets
- * a second number. Any thread, inside a recorded call.
+ * a second number. A table that is half used gives way to an empty one (two take turns): what is
+ * met again then gets another number. Any thread, inside a recorded call.
  */
 #ifndef LS_INTERN_H
 #define LS_INTERN_H
@@ -24,27 +25,19 @@ struct ls_intern {
     struct ls_intern_table {
         struct ls_intern_slot *slot;
         _Atomic uint32_t used;
-        uint32_t generation; /* the latest one when it was begun */
     } tables[2];
     _Atomic uint32_t numbers; /* given out, see ls_intern_number() */
 };
 
-/* Begin, at the start of a recording. False: no memory. `generation`: see ls_intern_renew(). */
-bool ls_intern_begin(struct ls_intern *intern, uint32_t generation);
-
-/*
- * Things of an earlier generation can never be met again: when many are old, go on with an empty
- * table. Two take turns. Any thread.
- */
-void ls_intern_renew(struct ls_intern *intern, uint32_t generation);
+/* Begin, at the start of a recording. False: no memory. */
+bool ls_intern_begin(struct ls_intern *intern);
 
 /*
  * The number of the thing with this hash (not 0). On first sight `define` writes its record and
  * returns the number that it took by ls_intern_number(), or 0 where there was no room. 0: no
- * number, and where the table was full one event is counted as lost for the reason `full`.
+ * number; to be counted as lost by the caller.
  */
 uint32_t ls_intern(struct ls_intern *intern, struct ls_thread *self, uint64_t hash,
-                   enum ls_lost full,
                    uint32_t (*define)(struct ls_thread *self, const void *context),
                    const void *context);
 

@@ -5,9 +5,9 @@
  * them in the parent and whatever the child calls first. Not pthread_mutex_t: nothing here may
  * allocate or call back into the target. Holders must not be cancelled: see ls_slow_begin().
  *
- * Lock order: START, then KERNELS or MODULES or POOL, then GROW. None is held while the loader's
- * locks are taken (dlopen, dlsym, dladdr): a library's constructor, which runs under these, may
- * make the call that waits for ours.
+ * Lock order: START, then KERNELS or MODULES or POOL, then GROW; INTERN and RESOLVE alone. None is
+ * held while the loader's locks are taken (dlopen, dlsym, dladdr): a library's constructor, which
+ * runs under these, may make the call that waits for ours.
  *
  * Any thread; not async-signal-safe (ls_enter()'s guards keep handlers out).
  */

@@ -12,6 +12,7 @@
 
 #include "export.h"
 #include "nvtx_abi.h"
+#include "utf8.h"
 
 typedef const struct ls_nvtx_attributes *attributes;
 
@@ -22,20 +23,8 @@ static _Atomic uint32_t strings_used;
 /* Into `to`, which has room for what a mark keeps, cut between characters. */
 static const char *narrow(char to[LS_MARK_TEXT + 8], const wchar_t *text) {
     uint32_t at = 0;
-    for (; *text && at <= LS_MARK_TEXT; text++) {
-        uint32_t c = (uint32_t)*text;
-        if (c < 0x80) {
-            to[at++] = (char)c;
-            continue;
-        }
-        if (c > 0x10ffff || (c >= 0xd800 && c < 0xe000))
-            c = 0xfffd; /* no character: the one that stands for such */
-        int more = c < 0x800 ? 1 : c < 0x10000 ? 2 : 3;
-        static const unsigned char head[] = {0, 0xc0, 0xe0, 0xf0};
-        to[at++] = (char)(head[more] | c >> (6 * more));
-        while (more-- > 0)
-            to[at++] = (char)(0x80 | (c >> (6 * more) & 0x3f));
-    }
+    for (; *text && at <= LS_MARK_TEXT; text++)
+        at += (uint32_t)ls_utf8((uint32_t)*text, to + at);
     to[at] = '\0';
     return to;
 }

@@ -226,8 +226,14 @@ uint32_t ls_nvtx_domain(const char *name) {
             atomic_store_explicit(&entry->named, 2, memory_order_release);
             return i;
         }
-        while (atomic_load_explicit(&entry->named, memory_order_acquire) != 2)
-            __builtin_ia32_pause(); /* a few stores */
+        /* A few stores; for ever, where a fork or a signal came between them: not ours, then. */
+        for (int spin = 0; spin < 10000; spin++) {
+            if (atomic_load_explicit(&entry->named, memory_order_acquire) == 2)
+                break;
+            __builtin_ia32_pause();
+        }
+        if (atomic_load_explicit(&entry->named, memory_order_acquire) != 2)
+            continue;
         if (strncmp(entry->name, name, length) == 0 && entry->name[length] == '\0')
             return i;
     }

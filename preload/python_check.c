@@ -142,7 +142,7 @@ static struct {
     char *(*bytes)(void *bytes);
 } api;
 
-static bool find_api(void) {
+bool ls_python_check_prepare(void) {
     static const struct {
         const char *name;
         void **where;
@@ -260,5 +260,5 @@ static int compare(void *unused) {
 
 bool ls_python_check_later(void (*done)(bool same)) {
     tell = done;
-    return find_api() && api.add_pending(compare, NULL) == 0;
+    return api.bytes && api.add_pending(compare, NULL) == 0;
 }

@@ -3,6 +3,8 @@
  */
 #include "python_read.h"
 
+#include "utf8.h"
+
 #define LARGEST_TABLE (16u << 20) /* bytes of a line table that are looked at */
 
 /* Bits of a str's state, counted from `kind`. Some builds of 3.14 give 16 bits, not 2, to what lies
@@ -35,20 +37,7 @@ static uint32_t character(const struct ls_python_text *text, size_t i) {
     uint32_t c = text->kind == 1   ? ((const uint8_t *)text->data)[i]
                  : text->kind == 2 ? ((const uint16_t *)text->data)[i]
                                    : ((const uint32_t *)text->data)[i];
-    return c == 0 || (c >= 0xd800 && c < 0xe000) || c > 0x10ffff ? 0xfffd : c;
-}
-
-static size_t encode(uint32_t c, char out[4]) {
-    if (c < 0x80) {
-        out[0] = (char)c;
-        return 1;
-    }
-    size_t size = c < 0x800 ? 2 : c < 0x10000 ? 3 : 4;
-    static const uint8_t first[] = {0, 0, 0xc0, 0xe0, 0xf0};
-    for (size_t i = size - 1; i > 0; i--, c >>= 6)
-        out[i] = (char)(0x80 | (c & 0x3f));
-    out[0] = (char)(first[size] | c);
-    return size;
+    return c ? c : 0xfffd; /* a text in a record ends with a NUL */
 }
 
 size_t ls_python_utf8(uintptr_t object, char *out, size_t room) {
@@ -56,7 +45,7 @@ size_t ls_python_utf8(uintptr_t object, char *out, size_t room) {
     size_t used = 0;
     for (size_t i = 0; i < text.length; i++) {
         char bytes[4];
-        size_t size = encode(character(&text, i), bytes);
+        size_t size = ls_utf8(character(&text, i), bytes);
         if (used + size >= room)
             break;
         memcpy(out + used, bytes, size);

@@ -6,20 +6,23 @@
  * address, with name, file name and line table at the same addresses, too. So the contents count.
  * From 3.12 on each code object has a number that is given once. Before that: of name and file name
  * the hash that a str keeps of itself, where it has been asked for (names are, when they are
- * interned), else its characters; of the line table its size and samples. What these miss is a
- * function of the same name, in the same file, at the same first line and address as one that is
- * gone, whose lines further down differ, and they do nowhere near the samples.
+ * interned), else its characters; and the line table, whole where people edit and reload (cells,
+ * scripts, exec), by its size and samples in installed packages. What the samples miss is an
+ * installed function that was edited and reloaded while the program ran, in the same place.
  *
  * A line is what the instruction says. While a trace function runs, a frame's f_lineno may hold a
  * number of its own; that is not looked at.
  */
 #include "python_walk.h"
 
+#include <stdatomic.h>
+
 #include "intern.h"
 #include "python_read.h"
 
-#define HIDDEN_MAX 1024 /* frames in a row that are none of Python's: more is no stack */
-#define TEXT_MAX 1024   /* bytes of a str that are looked at */
+#define HIDDEN_MAX 1024           /* frames in a row that are none of Python's: more is no stack */
+#define TEXT_MAX 1024             /* bytes of a str that are looked at */
+#define LARGEST_TABLE (64u << 10) /* bytes of a line table that are looked at */
 
 static inline uint64_t spread(uint64_t value, uint64_t odd) {
     value *= odd;
@@ -55,6 +58,33 @@ static inline uint64_t text_identity(uintptr_t text) {
     return hash != UINT64_MAX ? hash : hash_characters(text);
 }
 
+/* Whether a file is that of an installed package, or of the interpreter itself. */
+static __attribute__((noinline, cold)) bool is_installed(uintptr_t file) {
+    static const char *const parts[] = {"/site-packages/", "/dist-packages/", "/lib/python3",
+                                        "<frozen "};
+    struct ls_python_text text = ls_python_text(file);
+    if (text.kind != 1)
+        return false;
+    for (unsigned i = 0; i < sizeof parts / sizeof *parts; i++)
+        if (memmem(text.data, text.length, parts[i], strlen(parts[i])))
+            return true;
+    return false;
+}
+
+/* The same, remembered: the file's identity, and in its lowest bit the answer. Any thread may
+ * overwrite a place; a word is written at once. */
+#define ANSWERS 256
+static inline bool installed(uintptr_t file, uint64_t identity) {
+    static _Atomic uint64_t answers[ANSWERS];
+    _Atomic uint64_t *place = &answers[(identity >> 32 ^ identity >> 8) % ANSWERS];
+    uint64_t answer = atomic_load_explicit(place, memory_order_relaxed);
+    if (__builtin_expect((answer ^ identity) >> 1 != 0, 0)) {
+        answer = (identity & ~(uint64_t)1) | is_installed(file);
+        atomic_store_explicit(place, answer, memory_order_relaxed);
+    }
+    return answer & 1;
+}
+
 /* The files of the walk's last frames: their characters are hashed once, where they have to be. */
 #define FILES 8
 struct last_files {
@@ -75,6 +105,12 @@ static inline uint64_t file_identity(uintptr_t file, struct last_files *last) {
 }
 
 static inline uint64_t lines_identity(uintptr_t lines) {
+    uint64_t size = ls_python_word(lines, LS_PYTHON_LENGTH);
+    return hash_bytes((const char *)(lines + LS_PYTHON_BYTES),
+                      size < LARGEST_TABLE ? size : LARGEST_TABLE);
+}
+
+static inline uint64_t lines_samples(uintptr_t lines) {
     uint64_t size = ls_python_word(lines, LS_PYTHON_LENGTH), last = 0, middle = 0;
     if (size >= 8) {
         last = ls_python_word(lines, (unsigned)(LS_PYTHON_BYTES + size - 8));
@@ -94,9 +130,11 @@ static inline uint64_t code_identity(const struct ls_python_layout *layout, uint
     if (version) /* for other interpreters of the process count on their own: the name, too */
         return spread(ls_python_word(name, LS_PYTHON_HASH) ^ code, 0x9fb21c651e98df25u) +
                spread(version << 32 ^ first_line ^ file << 7, 0xa0761d6478bd642fu);
+    uintptr_t lines = ls_python_word(code, layout->lines);
+    uint64_t of_file = file_identity(file, last);
     return spread(text_identity(name) ^ code, 0x9fb21c651e98df25u) +
-           spread(file_identity(file, last) ^ first_line << 32, 0xe7037ed1a0b428dbu) +
-           lines_identity(ls_python_word(code, layout->lines));
+           spread(of_file ^ first_line << 32, 0xe7037ed1a0b428dbu) +
+           (installed(file, of_file) ? lines_samples(lines) : lines_identity(lines));
 }
 
 /* By the characters alone: whether a str has been asked for its hash changes. */

@@ -181,10 +181,28 @@ void *ls_resolve_for_caller(enum ls_api api, void *caller) {
     return function;
 }
 
-void ls_resolve_all(enum ls_lib lib) {
+static bool allocators_call(const struct ls_api_info *info) {
+    switch (info->cls) {
+    case LS_CLASS_DEVICE_ALLOC:
+    case LS_CLASS_ASYNC_ALLOC:
+    case LS_CLASS_PINNED_ALLOC:
+    case LS_CLASS_REGISTER:
+    case LS_CLASS_FREE:
+    case LS_CLASS_UNREGISTER:
+    case LS_CLASS_EVENT:
+    case LS_CLASS_MEM_INFO:
+        return true;
+    case LS_CLASS_SYNC: /* cudaEventQuery */
+        return info->field_count > 0;
+    default:
+        return info->lib == LS_LIB_C10 || info->lib == LS_LIB_CUDA;
+    }
+}
+
+void ls_resolve_all(void) {
     for (int api = 1; api < LS_API_COUNT; api++)
-        if (ls_api_info[api].lib == lib)
-            ls_real((enum ls_api)api, NULL);
+        if (allocators_call(&ls_api_info[api]) && !atomic_load(&ls_real_function[api]))
+            ls_resolve((enum ls_api)api, NULL);
 }
 
 void *ls_resolve_other(enum ls_lib lib, const char *name) {

@@ -29,19 +29,26 @@ extern _Atomic bool ls_several_runtimes;
 void *ls_resolve_for_caller(enum ls_api api, void *caller);
 
 /*
- * Look for all functions of `lib` now: for those whose callers hold a lock of their own in the
- * call, where the loader's must not be taken.
+ * Look now for all functions that allocators call or report to (C10's, the driver's, the runtime's
+ * that give and take memory or record events): their callers may hold a lock of their own in the
+ * call, where the loader's must not be taken. What is not loaded yet is looked for at its first
+ * call, or when this runs again.
  */
-void ls_resolve_all(enum ls_lib lib);
+void ls_resolve_all(void);
 
 /* A function of `lib` that is not in the table, found in the same way without a caller. */
 void *ls_resolve_other(enum ls_lib lib, const char *name);
 
+/* Of a library that a process holds once. */
+static inline void *ls_real_single(enum ls_api api, void *caller) {
+    void *real = atomic_load_explicit(&ls_real_function[api], memory_order_acquire);
+    return __builtin_expect(real != NULL, 1) ? real : ls_resolve(api, caller);
+}
+
 static inline void *ls_real(enum ls_api api, void *caller) {
     if (__builtin_expect(atomic_load_explicit(&ls_several_runtimes, memory_order_relaxed), 0))
         return ls_resolve_for_caller(api, caller);
-    void *real = atomic_load_explicit(&ls_real_function[api], memory_order_acquire);
-    return __builtin_expect(real != NULL, 1) ? real : ls_resolve(api, caller);
+    return ls_real_single(api, caller);
 }
 
 #endif

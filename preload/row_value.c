@@ -14,22 +14,22 @@
 
 /* ---- the runtime's version ------------------------------------------------------------------ */
 
-/* By its file's name. A function of another interposer has none: then what is loaded tells. */
+/* libcudart.so.12, and as wheels rename it libcudart-1a2b3c4d.so.12.0.146. A function of another
+ * interposer has no such name: then what is loaded tells, where it is one alone. */
 static int major_of(void *function) {
     Dl_info info;
-    static const char name[] = "libcudart.so.";
-    const char *found =
-        dladdr(function, &info) && info.dli_fname ? strstr(info.dli_fname, name) : NULL;
-    int major = found ? atoi(found + sizeof name - 1) : 0;
-    if (major > 0)
-        return major;
+    const char *name =
+        dladdr(function, &info) && info.dli_fname ? strstr(info.dli_fname, "libcudart") : NULL;
+    const char *version = name ? strstr(name, ".so.") : NULL;
+    if (version)
+        return atoi(version + 4);
     void *older = dlopen("libcudart.so.12", RTLD_LAZY | RTLD_NOLOAD);
     void *newer = dlopen("libcudart.so.13", RTLD_LAZY | RTLD_NOLOAD);
     if (older)
         dlclose(older);
     if (newer)
         dlclose(newer);
-    return older && !newer ? 12 : 13;
+    return newer && !older ? 13 : older && !newer ? 12 : 0;
 }
 
 int ls_runtime_major(void *function) {

@@ -11,12 +11,12 @@
 #include "layoutspy/api/types.h"
 
 /*
- * CUDA's major version of the runtime that a function lies in (13, 12): what a parameter is in the
- * rows whose signature changed. A runtime of unknown version counts as 13.
+ * CUDA's major version of the runtime that a function lies in (13, 12), by its file's name: what a
+ * parameter is in the rows whose signature changed. 0: unknown; then neither is looked at.
  */
 int ls_runtime_major(void *function);
 #define ls_by_major(function, since_13, before)                                                    \
-    (ls_runtime_major(function) >= 13 ? (since_13) : (before))
+    (ls_runtime_major(function) >= 13 ? (since_13) : ls_runtime_major(function) != 0 ? (before) : 0)
 
 /* Bytes of the allocation at a device address, asked of the driver; 0: not known, or a stream of
  * this process captures (then nothing may be asked). */

@@ -18,7 +18,7 @@ static _Atomic bool enabled;
 
 void ls_stack_init(const struct ls_env *env) {
     ls_autograd_start();
-    bool ready = env->stacks && ls_intern_begin(&stacks, ls_modules_generation());
+    bool ready = env->stacks && ls_intern_begin(&stacks);
     atomic_store(&enabled, ready);
 }
 
@@ -61,10 +61,11 @@ static uint32_t define(struct ls_thread *self, const void *context) {
     return id;
 }
 
-uint32_t ls_stack_capture(struct ls_thread *self, const void *wrapper_frame) {
+uint32_t ls_stack_capture(struct ls_thread *self, const void *wrapper_frame, bool may_load) {
     if (!atomic_load_explicit(&enabled, memory_order_relaxed))
         return 0;
-    struct sight sight = {.python = ls_python_capture(self), .forward = ls_autograd_origin()};
+    struct sight sight = {.python = ls_python_capture(self, may_load),
+                          .forward = ls_autograd_origin()};
     ls_native_place(&sight.place, wrapper_frame, sight.python != 0);
     uint64_t native = ls_native_hash(self, &sight.place);
     uint64_t around = (uint64_t)sight.forward << 32 | sight.python;
@@ -72,9 +73,10 @@ uint32_t ls_stack_capture(struct ls_thread *self, const void *wrapper_frame) {
     struct ls_stack_entry *entry = &self->cache[(hash >> 20) & (LS_STACK_CACHE - 1)];
     if (entry->hash == hash)
         return entry->id;
-    ls_intern_renew(&stacks, sight.place.generation);
-    uint32_t id = ls_intern(&stacks, self, hash, LS_LOST_STACKS, define, &sight);
-    if (id)
+    uint32_t id = ls_intern(&stacks, self, hash, define, &sight);
+    if (!id)
+        ls_spool_lost(self, LS_LOST_STACKS, 1);
+    else
         *entry = (struct ls_stack_entry){hash, id};
     return id;
 }

@@ -7,6 +7,7 @@
 #ifndef LS_STACK_H
 #define LS_STACK_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "env.h"
@@ -18,9 +19,9 @@ void ls_stack_init(const struct ls_env *env);
 /*
  * The number of the stack outside of a wrapper, whose frame address this is; its STACK record is
  * committed before the number can be known to anybody. 0: no stack (off, or counted as lost).
- * Any thread, inside a recorded call.
+ * `may_load`: the loader's locks may be taken, see wrap.h. Any thread, inside a recorded call.
  */
-uint32_t ls_stack_capture(struct ls_thread *self, const void *wrapper_frame);
+uint32_t ls_stack_capture(struct ls_thread *self, const void *wrapper_frame, bool may_load);
 
 /* Switch the taking of stacks off and on (layoutspy_mode). */
 void ls_stack_enable(bool on);

@@ -16,9 +16,9 @@
 #include "unwind.h"
 
 #define OWN_FRAMES 8 /* ours, between the unwinder and the wrapper's caller, at most */
-#define SETS 128
+#define SETS 64
 #define WAYS 8
-#define LOADS 200 /* of one walk; one that depends on more is made each time */
+#define LOADS 112 /* of one walk; one that depends on more is made each time */
 
 /* A walk that can be replayed. Memory that nobody walked from is never touched. */
 struct known_walk {
@@ -58,6 +58,14 @@ static void begin_walk(struct ls_unw_walk *walk, const struct ls_native_place *p
         ls_python_eval_range(&walk->stop_start, &walk->stop_end);
 }
 
+/* Where the walk was cut, the last frame is the interpreter's function, whose code rewrites itself:
+ * the same line of Python returns to other places once it is warm. It stands for itself. */
+static void settle_cut(const struct ls_unw_walk *walk, void **frame, uint32_t depth) {
+    if (depth > 0 &&
+        (uintptr_t)frame[depth - 1] - 1 - walk->stop_start < walk->stop_end - walk->stop_start)
+        frame[depth - 1] = (void *)(walk->stop_start + 1);
+}
+
 /* By libunwind's own entry: from here, so our frames come first. */
 static uint32_t walk_otherwise(const struct ls_unw_walk *walk, void **frame, uint32_t room) {
     void *all[LS_STACK_DEPTH + 1 + OWN_FRAMES];
@@ -77,12 +85,17 @@ static uint32_t walk_otherwise(const struct ls_unw_walk *walk, void **frame, uin
     return kept;
 }
 
+static uint32_t walk_frames(struct ls_unw_walk *walk, void **frame, uint32_t room) {
+    uint32_t depth =
+        ls_unw_walk(walk) >= 0 ? (uint32_t)walk->depth : walk_otherwise(walk, frame, room);
+    settle_cut(walk, frame, depth);
+    return depth;
+}
+
 uint32_t ls_native_walk(const struct ls_native_place *place, void **frame, uint32_t room) {
     struct ls_unw_walk walk;
     begin_walk(&walk, place, frame, room);
-    if (ls_unw_walk(&walk) >= 0)
-        return (uint32_t)walk.depth;
-    return walk_otherwise(&walk, frame, room);
+    return walk_frames(&walk, frame, room);
 }
 
 static uint64_t hash_frames(void *const *frame, uint32_t depth, uint32_t generation) {
@@ -169,11 +182,9 @@ uint64_t ls_native_hash(struct ls_thread *self, const struct ls_native_place *pl
         walk.load = kept->load;
         walk.load_room = LOADS;
     }
-    if (ls_unw_walk(&walk) < 0)
-        return hash_frames(frame, walk_otherwise(&walk, frame, LS_STACK_DEPTH + 1),
-                           place->generation);
-    uint64_t hash = hash_frames(frame, (uint32_t)walk.depth, place->generation);
-    if (kept && walk.exact) {
+    uint32_t depth = walk_frames(&walk, frame, LS_STACK_DEPTH + 1);
+    uint64_t hash = hash_frames(frame, depth, place->generation);
+    if (kept && walk.exact && depth == (uint32_t)walk.depth) {
         kept->ip = place->ip;
         kept->sp = place->sp;
         kept->bp = place->bp;

@@ -99,20 +99,14 @@ static uint32_t define_sight(struct ls_thread *self, const void *context) {
     uint64_t hash = walk->depth * 2u + walk->truncated;
     for (uint32_t i = 0; i < walk->depth; i++) {
         uintptr_t code = walk->place[i].code;
-        uint32_t number =
-            ls_intern(&codes, self, ls_python_code_hash(code), LS_LOST_STACKS, define_code, &code);
+        uint32_t number = ls_intern(&codes, self, ls_python_code_hash(code), define_code, &code);
+        if (!number)
+            return 0; /* no room: not a stack with a hole, for good */
         uint32_t line = ls_python_line_at(code, walk->place[i].at);
         lines.frame[i] = (struct ls_python_frame){.code = number, .line = line};
         hash = ls_hash_word(hash, (uint64_t)number << 32 | line);
     }
-    return ls_intern(&stacks, self, hash | 1, LS_LOST_STACKS, define_stack, &lines);
-}
-
-/* Code that is gone never comes back: when half of the sights' table is used, begin another one. */
-static uint32_t number_of(struct ls_thread *self, const struct ls_python_walk *walk) {
-    struct ls_intern_table *table = atomic_load_explicit(&sights.current, memory_order_acquire);
-    ls_intern_renew(&sights, table->generation + 1);
-    return ls_intern(&sights, self, walk->hash, LS_LOST_STACKS, define_sight, walk);
+    return ls_intern(&stacks, self, hash | 1, define_stack, &lines);
 }
 
 /* ---- whether ---- */
@@ -199,6 +193,7 @@ static int look_for_python(struct ls_thread *self) {
         break;
     }
     find_eval_range();
+    ls_python_check_prepare(); /* without it the comparison is not asked for */
     if (atomic_load(&verdict) == OTHER) {
         say_verdict(self);
         return OFF;
@@ -245,8 +240,7 @@ void ls_python_start(struct ls_thread *self) {
                              env->stacks ? "LAYOUTSPY_PYTHON=off" : "LAYOUTSPY_STACKS=off");
         return;
     }
-    if (!ls_intern_begin(&codes, 0) || !ls_intern_begin(&stacks, 0) ||
-        !ls_intern_begin(&sights, 0)) {
+    if (!ls_intern_begin(&codes) || !ls_intern_begin(&stacks) || !ls_intern_begin(&sights)) {
         ls_describe_coverage(self, "python-stacks", "off", "no memory for their table");
         return;
     }
@@ -258,9 +252,10 @@ void ls_python_start(struct ls_thread *self) {
     go_to(next);
 }
 
-uint32_t ls_python_capture(struct ls_thread *self) {
+uint32_t ls_python_capture(struct ls_thread *self, bool may_load) {
     int now = atomic_load_explicit(&state, memory_order_acquire);
-    if (__builtin_expect(now != ON, 0) && !wake(self, now))
+    /* An interpreter is looked for by the loader. */
+    if (__builtin_expect(now != ON, 0) && ((now == LOOKING && !may_load) || !wake(self, now)))
         return 0;
     /* On its way out an interpreter frees the states of threads that still run. */
     if (ls_python.is_finalizing())
@@ -275,8 +270,10 @@ uint32_t ls_python_capture(struct ls_thread *self) {
     struct ls_stack_entry *entry = &self->python[(walk.hash >> 20) & (LS_PYTHON_CACHE - 1)];
     if (entry->hash == walk.hash)
         return entry->id;
-    uint32_t id = number_of(self, &walk);
-    if (id)
+    uint32_t id = ls_intern(&sights, self, walk.hash, define_sight, &walk);
+    if (!id)
+        ls_spool_lost(self, LS_LOST_STACKS, 1);
+    else
         *entry = (struct ls_stack_entry){walk.hash, id};
     return id;
 }

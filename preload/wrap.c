@@ -40,7 +40,7 @@ static __attribute__((noinline, cold)) struct ls_thread *attach(void) {
     else
         ls_self = stale;
     if (self && started) {
-        ls_resolve_all(LS_LIB_C10); /* its reports come under PyTorch's allocator's lock */
+        ls_resolve_all();
         ls_busy(self);
         ls_session_describe(self);
         ls_not_busy(self);
@@ -66,10 +66,10 @@ struct ls_thread *ls_enter_slow(void) {
     return self;
 }
 
-uint32_t ls_enter_stack(struct ls_thread *self, const void *frame) {
+uint32_t ls_enter_stack(struct ls_thread *self, const void *frame, bool may_load) {
     int saved = errno;
     ls_busy(self);
-    uint32_t stack = ls_stack_capture(self, frame);
+    uint32_t stack = ls_stack_capture(self, frame, may_load);
     ls_not_busy(self);
     errno = saved;
     return stack;
@@ -135,7 +135,7 @@ enum {
     LS_EXPORT void name params;                                                                    \
     LS_EXPORT void name params {                                                                   \
         void(*ls_function) params =                                                                \
-            (void(*) params)ls_real(LS_API_##name, __builtin_return_address(0));                   \
+            (void(*) params)ls_real_single(LS_API_##name, __builtin_return_address(0));            \
         if (__builtin_expect(!ls_function, 0))                                                     \
             return;                                                                                \
         struct ls_call ls_call = {0};                                                              \
@@ -155,7 +155,7 @@ enum {
 #define RESOLVE_MAP(LIB, name)                                                                     \
     (LS_LIB_##LIB == LS_LIB_CUDART                                                                 \
          ? ls_resolve_for_caller(LS_API_##name, __builtin_return_address(0))                       \
-         : ls_real(LS_API_##name, __builtin_return_address(0)))
+         : ls_real_single(LS_API_##name, __builtin_return_address(0)))
 #define WRAP_MAP(LIB, ret, name, params, args, statement)                                          \
     LS_EXPORT ret name params;                                                                     \
     LS_EXPORT ret name params {                                                                    \

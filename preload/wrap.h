@@ -37,7 +37,17 @@ struct ls_call {
 struct ls_thread *ls_enter_slow(void);
 
 /* A stack, for the rows that want one, from the wrapper's frame on. */
-uint32_t ls_enter_stack(struct ls_thread *self, const void *frame);
+uint32_t ls_enter_stack(struct ls_thread *self, const void *frame, bool may_load);
+
+/*
+ * Rows in which the loader's locks may be taken (dlopen, dlsym), apart from a recording's start and
+ * a function's first call. Not where memory comes and goes: an allocator may hold a lock of its own
+ * there, for which a library's constructor waits in another thread, under the loader's.
+ */
+LS_INLINE bool ls_may_load(enum ls_class cls) {
+    return cls == LS_CLASS_COPY || cls == LS_CLASS_SYNC || cls == LS_CLASS_MEMSET ||
+           cls == LS_CLASS_GRAPH || cls == LS_CLASS_CAPTURE_BEGIN;
+}
 
 /* The thread's chunk is full: room in the next one, or NULL and the call is counted as lost. */
 struct ls_rec_call *ls_leave_slow(struct ls_thread *self, uint32_t size);
@@ -60,7 +70,7 @@ LS_INLINE void ls_enter(struct ls_call *call, enum ls_class cls, enum ls_stack_w
         call->flags |= LS_CALL_CAPTURING;
     if (cls == LS_CLASS_CAPTURE_BEGIN)
         ls_before_capture();
-    call->stack = want == LS_STACK_NONE ? 0 : ls_enter_stack(self, frame);
+    call->stack = want == LS_STACK_NONE ? 0 : ls_enter_stack(self, frame, ls_may_load(cls));
     call->start = ls_ticks();
 }
 

@@ -97,6 +97,7 @@ static int copy_lines(struct standin_call *call, const struct lines *b,
     else if (call->fault)
         status = call->fault;
     uint64_t bytes = 0;
+    given = status == SD_OK; /* of a refused call nothing is read */
     for (size_t i = 0; given && i < b->count; i++)
         bytes += b->size[i];
     PUT("dst", given ? (uintptr_t)b->dst[0] : 0);
@@ -156,12 +157,14 @@ static bool good_operand(const struct cudaMemcpy3DOperand *o, struct cudaExtent 
 }
 
 static bool good_ops(const struct cudaMemcpy3DBatchOp *op, size_t count) {
+    if (!op || !count)
+        return false;
     for (size_t i = 0; i < count; i++)
         if (!op[i].extent.width || !op[i].extent.height || !op[i].extent.depth ||
             (int)op[i].srcAccessOrder < 1 || (int)op[i].srcAccessOrder > 3 ||
             !good_operand(&op[i].src, op[i].extent) || !good_operand(&op[i].dst, op[i].extent))
             return false;
-    return op && count;
+    return true;
 }
 
 static int run_ops(const struct standin_call *call, const struct cudaMemcpy3DBatchOp *op,
@@ -193,11 +196,12 @@ static int copy_ops(struct standin_call *call, const struct cudaMemcpy3DBatchOp 
     else if (call->fault)
         status = call->fault;
     static const struct cudaMemcpy3DBatchOp nothing;
-    const struct cudaMemcpy3DBatchOp *first = op && count ? op : &nothing;
+    bool given = status == SD_OK; /* of a refused call nothing is read */
+    const struct cudaMemcpy3DBatchOp *first = given ? op : &nothing;
     bool to = first->dst.type == cudaMemcpyOperandTypeArray;
     bool from = first->src.type == cudaMemcpyOperandTypeArray;
     uint64_t elements = 0;
-    for (size_t i = 0; op && i < count; i++)
+    for (size_t i = 0; given && i < count; i++)
         elements += op[i].extent.width * op[i].extent.height * op[i].extent.depth;
     PUT("dst", to ? 0 : (uintptr_t)first->dst.op.ptr.ptr);
     PUT("src", from ? 0 : (uintptr_t)first->src.op.ptr.ptr);

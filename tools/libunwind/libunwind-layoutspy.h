@@ -28,7 +28,7 @@ struct ls_unw_load {
 
 /* What ls_unw_walk() is given, and what it finds. */
 struct ls_unw_walk {
-    unsigned long ip, sp, bp; /* a return address, and the registers on return to it */
+    unsigned long ip, sp, bp;           /* a return address, and the registers on return to it */
     unsigned long stop_start, stop_end; /* a frame in this code is the last one; 0, 0: none is */
     void **frame;                       /* return addresses, innermost first; the first is ip */
     struct ls_unw_load *load;

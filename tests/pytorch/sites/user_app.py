@@ -1,4 +1,4 @@
-"""A user's script: blocks of sizes that are each made at one place only (test_sites.py), all kept."""
+"""A user's script: blocks of sizes that are each made at one place only (test_torch_sites.py), all kept."""
 
 import asyncio
 import threading
