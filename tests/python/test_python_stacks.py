@@ -97,6 +97,16 @@ def test_an_interpreter_on_its_way_out(harness, python):
     assert compare(harness) == 7
 
 
+def test_edited_code_has_its_own_lines(harness, python):
+    outcome = run(harness, python, "edited.py")
+    assert (outcome.status, outcome.out) == (0, "1100 reused\n"), repr(outcome)
+    assert compare(harness) == 1100
+    trace = harness.trace()
+    warm = trace.one("""SELECT COUNT(DISTINCT stack) FROM api_call WHERE api = 'cudaMalloc' AND id IN
+        (SELECT id FROM api_call WHERE api = 'cudaMalloc' ORDER BY id DESC LIMIT 100)""")
+    assert warm == 1, "one line that is run a hundred times is one stack"
+
+
 @pytest.mark.parametrize("way, notes", [("fork", 2 + 10 * 3), ("spawn", 2 + 4 * 3)])
 def test_processes(harness, python, way, notes):
     outcome = run(harness, python, "forks.py", way)

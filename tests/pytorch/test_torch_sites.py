@@ -36,7 +36,7 @@ def record(folder, python, *arguments):
     torch = TorchHarness(folder, python)
     packages = folder / "lib" / "site-packages"
     shutil.copytree(SITES / "fakellm", packages / "fakellm")
-    for name in ("user_app.py", "user_ops.py"):
+    for name in ("user_app.py", "user_ops.py", "user_backward.py"):
         shutil.copy(SITES / name, folder)
     outcome = torch.record([python, *arguments], more_env={"PYTHONPATH": packages}, timeout=torch.timeout)
     torch.assert_true()
@@ -117,3 +117,27 @@ def test_autograds_threads(user):
         assert known or site.startswith("backward of ") or site == "site unknown", site
     named = sum(any(at(site, *line) for line in lines) for site in found)
     assert named >= len(found) * 3 // 4, f"{named} of {len(found)}: {sorted(set(found))}"
+
+
+BACKWARD = {
+    "aten::sigmoid_backward": ("backward sigmoid", "one"), "aten::tanh_backward": ("backward tanh", "two"),
+    "aten::elu_backward": ("backward elu", "inner"), "aten::softplus_backward": ("backward softplus", "outer"),
+    "aten::threshold_backward": ("backward softplus", "outer"), "aten::silu_backward": ("backward silu", "main"),
+}
+
+
+def test_backward_work_is_its_own_forwards(torch_python, tmp_path):
+    """Nodes of several threads have the same numbers; so have those that autograd makes itself."""
+    torch = record(tmp_path, torch_python, "user_backward.py")
+    assert (torch.outcome.status, torch.outcome.out) == (0, "done 30000\n"), repr(torch.outcome)
+    rows = torch.trace().rows("""SELECT stack_site.operator AS operator, block_lifetime.site AS site, COUNT(*) AS count
+        FROM block_lifetime JOIN stack_site ON stack_site.id = block_lifetime.stack GROUP BY 1, 2""")
+    known = set()
+    for row in rows:
+        if row["operator"] in BACKWARD and not row["site"].startswith("backward"):  # made by autograd itself
+            marker, function = BACKWARD[row["operator"]]
+            assert at(row["site"], "user_backward.py", marker, function), (row["operator"], row["site"], row["count"])
+            known.add(row["operator"])
+    assert known >= set(BACKWARD) - {"aten::silu_backward"}, known
+    decoys = [row for row in rows if at(row["site"], "user_backward.py", "backward decoy", "decoy")]
+    assert sum(row["count"] for row in decoys) == 60, "only the forward made those"
