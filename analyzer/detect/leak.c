@@ -300,6 +300,10 @@ static void add_owned(struct ls_detect *d, const struct group *g) {
     json_decref(evidence);
     json_object_set_new(f->evidence, "owner", json_string(g->owner.name));
     bool pool = g->owner.rule == LS_OWNER_POOL;
+    const char *inside = g->kind == LS_MEMORY_DEVICE
+                             ? "Who held blocks inside it is in the view block_lifetime, where "
+                               "the pool tells (PyTorch's does)."
+                             : "Who held parts of it is not in this trace.";
     f->severity = LS_INFO;
     f->site = ls_format("%s", g->site);
     f->count = g->held;
@@ -313,14 +317,13 @@ static void add_owned(struct ls_detect *d, const struct group *g) {
                                      : "cached for reuse");
     json_object_set_new(
         f->evidence, "why",
-        json_string(pool && d->out_of_memory
-                        ? "Allocations failed in this run, so the pool was full or in pieces. Who "
-                          "held blocks inside it is in the view block_lifetime, where the pool "
-                          "tells (PyTorch's does)."
-                    : pool ? "A pool keeps what the program gave back, to serve the next request "
-                             "without a call to the driver. Who held blocks inside it is in the "
-                             "view block_lifetime, where the pool tells (PyTorch's does)."
-                           : "Workspaces and tables that the library makes once and keeps."));
+        json_sprintf("%s%s",
+                     pool && d->out_of_memory
+                         ? "Allocations failed in this run, so the pool was full or in pieces. "
+                     : pool ? "A pool keeps what the program gave back, to serve the next request "
+                              "without a call to the driver. "
+                            : "Workspaces and tables that the library makes once and keeps.",
+                     pool ? inside : ""));
     f->advice = ls_format(
         "%s", d->out_of_memory
                   ? "See which lines held its blocks: SELECT site, SUM(size) FROM block_lifetime "

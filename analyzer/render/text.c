@@ -82,9 +82,9 @@ int ls_render_coverage(sqlite3 *db, FILE *out) {
         return rc;
     while ((rc = sqlite3_step(stmt)) == SQLITE_ROW) {
         const char *detail = (const char *)sqlite3_column_text(stmt, 2);
-        snprintf(first, sizeof first, *detail ? "  %-13s %-11s " : "  %-13s %s",
+        snprintf(first, sizeof first, *detail ? "  %-14s %-11s " : "  %-14s %s",
                  sqlite3_column_text(stmt, 0), sqlite3_column_text(stmt, 1));
-        ls_render_wrapped(out, first, "                            ", detail, ls_term_width(out));
+        ls_render_wrapped(out, first, "                             ", detail, ls_term_width(out));
     }
     sqlite3_finalize(stmt);
     return rc == SQLITE_DONE ? SQLITE_OK : rc;
