@@ -67,6 +67,7 @@ bool ls_ingest_open(struct ls_ingest *ingest, struct ls_spool *spool, char *why,
     ingest->end_ns =
         ls_db_number(db, "SELECT start_ns+duration_ns FROM call ORDER BY id DESC LIMIT 1");
     ls_db_each(db, "SELECT slot,generation,offset FROM ingest", load_progress, ingest);
+    ls_vmm_load(ingest);
     ls_ingest_load_live(ingest);
     ls_modules_load(&ingest->modules, db);
     ls_stacks_load(&ingest->stacks);
@@ -115,7 +116,6 @@ int64_t ls_ingest_drain(struct ls_ingest *ingest, bool all, char *why, size_t si
     int64_t count = 0;
     uint32_t thread;
     const struct ls_record *record;
-    ls_stacks_settle(&ingest->stacks);
     uint64_t now = ls_clock_sample(&ingest->clock, ingest->spool);
     struct ls_merge *merge =
         ls_merge_begin(ingest->spool, ingest->progress, all ? UINT64_MAX : now);
@@ -130,8 +130,10 @@ int64_t ls_ingest_drain(struct ls_ingest *ingest, bool all, char *why, size_t si
         if (ls_db_error(&ingest->db) || ingest->out_of_memory)
             good = false;
     }
-    if (good)
+    if (good) {
+        ls_stacks_settle(&ingest->stacks, false);
         commit(ingest, merge);
+    }
     if (merge)
         ls_merge_end(merge);
     return failed(ingest, why, size) ? -1 : count;

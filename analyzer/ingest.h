@@ -59,7 +59,8 @@ int64_t ls_ingest_drain(struct ls_ingest *ingest, bool all, char *why, size_t si
 /* Name a few stacks, without waiting. */
 bool ls_ingest_idle(struct ls_ingest *ingest, char *why, size_t size);
 
-/* Name what stacks there are, within about a second: the target runs on, a reader is waiting. */
+/* Name what stacks there are, within about a second: the target runs on, a reader is waiting. Takes
+ * what has come since the drain before it. */
 bool ls_ingest_name(struct ls_ingest *ingest, char *why, size_t size);
 
 /* After the last drain: names, indexes, how it ended; one file. False: as above. */

@@ -14,19 +14,6 @@
 
 /* ---- rows ---- */
 
-static bool remember_born(struct ls_blocks *blocks, struct ls_block *block) {
-    if (blocks->born_count == blocks->born_room) {
-        size_t room = blocks->born_room ? 2 * blocks->born_room : 1024;
-        struct ls_block **more = realloc(blocks->born, room * sizeof *more);
-        if (!more)
-            return false;
-        blocks->born = more;
-        blocks->born_room = room;
-    }
-    blocks->born[blocks->born_count++] = block;
-    return true;
-}
-
 void ls_block_changed(struct ls_ingest *ingest, struct ls_block *block) {
     if (!block->stored)
         return;
@@ -72,25 +59,35 @@ void ls_block_store(struct ls_ingest *ingest) {
 
 /* ---- segments ---- */
 
-static void drop_fresh(struct ls_blocks *blocks, const struct ls_life *life) {
-    for (size_t i = 0; i < blocks->fresh_count; i++)
-        if (blocks->fresh[i] == life)
-            blocks->fresh[i--] = blocks->fresh[--blocks->fresh_count];
+static void drop_fresh(struct ls_life *life) {
+    if (!life->fresh_link)
+        return;
+    *life->fresh_link = life->fresh;
+    if (life->fresh)
+        life->fresh->fresh_link = life->fresh_link;
+    life->fresh = NULL;
+    life->fresh_link = NULL;
+}
+
+/* The list of the reserved range that holds `address`: other people map memory too, and a look at
+ * the allocator's must not take the longer for it. */
+static struct ls_life **fresh_at(struct ls_ingest *ingest, uint64_t address) {
+    struct ls_life *range = ls_live_find(&ingest->blocks.reserved, address);
+    return range ? &range->fresh : &ingest->blocks.fresh;
 }
 
 static void add_fresh(struct ls_ingest *ingest, struct ls_life *life) {
-    struct ls_blocks *blocks = &ingest->blocks;
-    if (blocks->fresh_count == blocks->fresh_room) {
-        size_t room = blocks->fresh_room ? 2 * blocks->fresh_room : 64;
-        struct ls_life **more = realloc(blocks->fresh, room * sizeof *more);
-        if (!more) {
-            ingest->out_of_memory = true;
-            return;
-        }
-        blocks->fresh = more;
-        blocks->fresh_room = room;
-    }
-    blocks->fresh[blocks->fresh_count++] = life;
+    struct ls_life **list = fresh_at(ingest, life->address);
+    life->fresh = *list;
+    life->fresh_link = list;
+    if (life->fresh)
+        life->fresh->fresh_link = &life->fresh;
+    *list = life;
+}
+
+void ls_block_range_ended(struct ls_life *range) {
+    while (range->fresh)
+        drop_fresh(range->fresh);
 }
 
 void ls_block_life_loaded(struct ls_ingest *ingest, struct ls_life *life) {
@@ -127,7 +124,7 @@ void ls_block_life_ended(struct ls_ingest *ingest, struct ls_life *life) {
     if (life->holder == LS_HOLDER_SEGMENT)
         audit->reserved -= (int64_t)life->size;
     else if (life->kind == LS_MEMORY_VMM)
-        drop_fresh(&ingest->blocks, life);
+        drop_fresh(life);
 }
 
 /* A block was reported in it. */
@@ -143,15 +140,15 @@ static void become_segment(struct ls_ingest *ingest, struct ls_audit *audit, str
 }
 
 /* What this thread has mapped in the reservation by now: all of it is for this block. */
-static void take_mappings(struct ls_ingest *ingest, struct ls_audit *audit, uint64_t reservation,
+static void take_mappings(struct ls_ingest *ingest, struct ls_audit *audit, uint64_t address,
                           uint32_t thread) {
-    struct ls_blocks *blocks = &ingest->blocks;
-    for (size_t i = 0; i < blocks->fresh_count; i++) {
-        struct ls_life *life = blocks->fresh[i];
-        if (life->thread != thread || ls_vmm_reservation(ingest, life->address) != reservation)
+    struct ls_life *next;
+    for (struct ls_life *life = *fresh_at(ingest, address); life; life = next) {
+        next = life->fresh;
+        if (life->thread != thread)
             continue;
         become_segment(ingest, audit, life);
-        blocks->fresh[i--] = blocks->fresh[--blocks->fresh_count];
+        drop_fresh(life);
     }
 }
 
@@ -162,8 +159,7 @@ static uint64_t find_segment(struct ls_ingest *ingest, struct ls_audit *audit, u
         return 0;
     if (life->kind == LS_MEMORY_VMM) {
         uint64_t reservation = ls_vmm_reservation(ingest, address);
-        if (ingest->blocks.fresh_count)
-            take_mappings(ingest, audit, reservation, thread);
+        take_mappings(ingest, audit, address, thread);
         return reservation ? reservation : life->address;
     }
     if (life->holder != LS_HOLDER_SEGMENT)
@@ -201,21 +197,13 @@ static struct ls_block *find(struct ls_block *among, uint64_t address) {
 static void end_earlier(struct ls_ingest *ingest, struct ls_audit *audit, uint64_t address,
                         uint64_t size, int64_t now_ns, bool capturing) {
     struct ls_blocks *blocks = &ingest->blocks;
-    struct ls_block *old = find(blocks->limbo, address), *next;
+    struct ls_block *old = find(blocks->limbo, address);
     if (old && old->waited >= 0) {
         ls_wait_drop(ingest, old, now_ns);
         ls_block_freed(ingest, old, now_ns);
     }
-    if (capturing && audit->undecided > 0) {
-        HASH_ITER(hh, blocks->limbo, old, next) {
-            if (old->waited != LS_WAITED_UNDECIDED || old->address >= address + size ||
-                address >= old->address + old->size)
-                continue;
-            audit->undecided--;
-            old->waited = 0;
-            ls_block_freed(ingest, old, old->end_ns);
-        }
-    }
+    if (capturing)
+        ls_wait_reused(ingest, audit, address, size);
     if ((old = find(blocks->live, address))) {
         end_block(ingest, audit, old, now_ns);
         old->end_reason = LS_END_REUSED;
@@ -232,17 +220,21 @@ static void begin_block(struct ls_ingest *ingest, struct ls_audit *audit,
     struct ls_blocks *blocks = &ingest->blocks;
     struct ls_track *track = ls_wait_of_thread(ingest, call->thread);
     if (track)
-        ls_wait_deferred(ingest, track, call->start_ns);
+        ls_wait_deferred(ingest, track, call);
     bool capturing = call->record->head.flags & LS_CALL_CAPTURING;
     end_earlier(ingest, audit, address, size, call->start_ns, capturing);
     if (!capturing)
         ls_wait_decide(ingest, device, call->start_ns);
-    struct ls_block *block = calloc(1, sizeof *block);
-    if (!block || !remember_born(blocks, block)) {
-        free(block);
+    struct ls_block **born =
+        ls_ingest_room(blocks->born, blocks->born_count, &blocks->born_room, sizeof *born);
+    if (born)
+        blocks->born = born;
+    struct ls_block *block = born ? calloc(1, sizeof *block) : NULL;
+    if (!block) {
         ingest->out_of_memory = true;
         return;
     }
+    born[blocks->born_count++] = block;
     block->id = call->id;
     block->address = address;
     block->size = size;
@@ -265,7 +257,7 @@ static void give_back(struct ls_ingest *ingest, struct ls_audit *audit,
     end_block(ingest, audit, block, call->start_ns);
     block->end_call = call->id;
     block->free_stack = call->record->stack;
-    ls_wait_begin(ingest, block, call->thread, call->record->head.flags & LS_CALL_CAPTURING);
+    ls_wait_begin(ingest, block, call);
 }
 
 /* ---- totals ---- */
@@ -306,7 +298,7 @@ void ls_block_oom(struct ls_ingest *ingest, const struct ls_timed_call *call) {
               asked ? track->free_bytes : 0, asked ? track->total_bytes : 0, (int64_t)record->stack,
               (int64_t)call->thread);
     if (track)
-        ls_wait_deferred(ingest, track, call->start_ns);
+        ls_wait_deferred(ingest, track, call);
 }
 
 void ls_block_mem_info(struct ls_ingest *ingest, const struct ls_timed_call *call) {
@@ -314,17 +306,14 @@ void ls_block_mem_info(struct ls_ingest *ingest, const struct ls_timed_call *cal
     const struct ls_roles *roles = &ls_roles[record->head.api];
     struct ls_track *track = ls_wait_of_thread(ingest, call->thread);
     if (track)
-        ls_wait_deferred(ingest, track, call->start_ns);
+        ls_wait_deferred(ingest, track, call);
     if (record->status != 0)
         return;
     uint64_t unused = ls_role(record, roles->free, 0), total = ls_role(record, roles->total, 0);
     ls_db_put(&ingest->db, LS_PUT_MEMORY, "iiinnuu", call->id, call->start_ns,
               (int64_t)record->head.device, (int64_t)0, (int64_t)0, unused, total);
-    if (!track)
-        return;
-    track->busy = track->info = true;
-    track->free_bytes = unused;
-    track->total_bytes = total;
+    if (track)
+        ls_wait_told(track, record);
 }
 
 enum { RESERVED_NOW = 5, USED_NOW = 7 }; /* cudaMemPoolAttrReservedMemCurrent, UsedMemCurrent */
@@ -372,10 +361,8 @@ static void load_block(sqlite3_stmt *stmt, void *context) {
         HASH_ADD(hh, blocks->live, address, sizeof block->address, block);
         audit->allocated += (int64_t)block->size;
     } else {
-        if (sqlite3_column_type(stmt, 8) == SQLITE_NULL) {
-            block->waited = LS_WAITED_UNDECIDED;
-            audit->undecided++;
-        }
+        if (sqlite3_column_type(stmt, 8) == SQLITE_NULL)
+            ls_wait_undecided(ingest, audit, block);
         HASH_ADD(hh, blocks->limbo, address, sizeof block->address, block);
     }
 }
@@ -383,7 +370,6 @@ static void load_block(sqlite3_stmt *stmt, void *context) {
 void ls_block_load(struct ls_ingest *ingest) {
     struct ls_trace_db *db = &ingest->db;
     ls_caller_load(ingest);
-    ls_vmm_load(ingest);
     ls_audit_load(ingest);
     ls_db_each(
         db,
@@ -405,22 +391,16 @@ static void free_all(struct ls_block **blocks) {
 
 void ls_block_close(struct ls_ingest *ingest) {
     struct ls_blocks *blocks = &ingest->blocks;
-    struct ls_wait *wait, *next;
     for (size_t i = 0; i < blocks->born_count; i++)
         if (blocks->born[i]->free)
             free(blocks->born[i]);
     free(blocks->born);
     free_all(&blocks->live);
     free_all(&blocks->limbo);
-    HASH_ITER(hh, blocks->waits, wait, next) {
-        HASH_DEL(blocks->waits, wait);
-        free(wait);
-    }
+    ls_wait_close(ingest);
     for (int device = 0; device < 256; device++)
         free(blocks->audit[device]);
-    free(blocks->track);
-    free(blocks->fresh);
-    free(blocks->callers.at);
+    ls_caller_close(&blocks->callers);
     free(blocks->capture.at);
     ls_live_destroy(&blocks->reserved);
     ls_live_destroy(&blocks->physical);

@@ -6,7 +6,7 @@
  * ingest_audit.c   the reported totals are checked against ours
  * ingest_wait.c    blocks that were given back while work of other streams still used them
  * ingest_vmm.c     reserved addresses, physical memory, mappings
- * ingest_caller.c  whose code called: the module of a stack's innermost frame
+ * ingest_caller.c  whose code called: the module of a stack's innermost frame; who called that one
  * ingest_capture.c which streams are being captured
  * ingest_replay.c  the last calls once more, when a recording is taken up again
  *
@@ -34,8 +34,12 @@ struct ls_timed_call;
 /* ---- callers ---- */
 
 struct ls_caller {
-    uint64_t address; /* the innermost return address; 0: unknown or resolved */
-    uint32_t modules; /* its generation */
+    union {
+        uint64_t *address; /* with a depth: its innermost return addresses */
+        uint64_t entry;    /* else: of _PYTORCH, the innermost one outside of libc10_cuda */
+    };
+    uint32_t modules; /* their generation */
+    uint8_t depth;    /* 0: unknown or resolved */
     uint8_t holder;   /* enum ls_holder */
 };
 
@@ -44,10 +48,14 @@ struct ls_callers {
     uint32_t room;
 };
 
-void ls_caller_add(struct ls_callers *callers, const struct ls_rec_stack *record);
+void ls_caller_add(struct ls_ingest *ingest, const struct ls_rec_stack *record);
 /* LS_HOLDER_UNKNOWN, _CALLER or _PYTORCH. */
 enum ls_holder ls_caller_of(struct ls_ingest *ingest, uint32_t stack);
+/* Of a stack of _PYTORCH: the call into the allocator that it belongs to, as the address that it
+ * returns to. 0: unknown, or none. */
+uint64_t ls_caller_entry(struct ls_ingest *ingest, uint32_t stack);
 void ls_caller_load(struct ls_ingest *ingest);
+void ls_caller_close(struct ls_callers *callers);
 
 /* ---- blocks ---- */
 
@@ -86,6 +94,7 @@ struct ls_track {
     bool info;    /* free_bytes and total_bytes are of the last call */
     bool crowded; /* more events than there is room for */
     uint8_t count;
+    uint64_t entry; /* the call into the allocator that recorded the events; 0: unknown */
     uint64_t free_bytes, total_bytes;
     struct {
         uint64_t event, stream;
@@ -104,8 +113,8 @@ struct ls_audit {
     int64_t reserved_breaks, reserved_worst;
     int64_t unattributed;
     int64_t native, expandable, async, uncached;
-    int64_t async_bytes; /* live */
-    int64_t undecided;   /* blocks */
+    int64_t async_bytes;      /* live */
+    struct ls_live undecided; /* parts of struct ls_undecided */
     bool dirty;
 };
 
@@ -129,8 +138,7 @@ struct ls_blocks {
     uint32_t tracks;
     struct ls_block **born; /* began since the last commit */
     size_t born_count, born_room;
-    struct ls_life **fresh; /* mappings that no block was reported in yet */
-    size_t fresh_count, fresh_room;
+    struct ls_life *fresh; /* as life->fresh, of mappings in no reserved range that is known */
     struct ls_capture capture;
     struct ls_live reserved, physical; /* of the driver: addresses, handles */
 };
@@ -142,8 +150,10 @@ void ls_block_pool(struct ls_ingest *ingest, const struct ls_timed_call *call);
 /* Memory began or ended: from ingest_memory.c. */
 void ls_block_life_began(struct ls_ingest *ingest, struct ls_life *life);
 void ls_block_life_ended(struct ls_ingest *ingest, struct ls_life *life);
-/* A life that was found in the tables. */
+/* A life that was found in the tables; after the reserved ranges. */
 void ls_block_life_loaded(struct ls_ingest *ingest, struct ls_life *life);
+/* A reserved range is no more. */
+void ls_block_range_ended(struct ls_life *range);
 void ls_block_store(struct ls_ingest *ingest); /* before each commit */
 void ls_block_load(struct ls_ingest *ingest);  /* after the live memory */
 void ls_block_close(struct ls_ingest *ingest);
@@ -168,18 +178,28 @@ void ls_audit_put_end(struct ls_ingest *ingest);
 
 /* Any call, before it makes rows: cheap for all but those of events. */
 void ls_wait_track(struct ls_ingest *ingest, const struct ls_timed_call *call);
-/* The events that the thread recorded just before it gave `block` back: it waits for them. Its row
- * is put; it may be gone then. */
-void ls_wait_begin(struct ls_ingest *ingest, struct ls_block *block, uint32_t thread,
-                   bool capturing);
-/* Events recorded for blocks that were given back during a capture. */
-void ls_wait_deferred(struct ls_ingest *ingest, struct ls_track *track, int64_t now_ns);
+/* The events that the thread recorded in the very call that gave `block` back: it waits for them.
+ * Its row is put; it may be gone then. */
+void ls_wait_begin(struct ls_ingest *ingest, struct ls_block *block,
+                   const struct ls_timed_call *call);
+/* The thread's next call after its events: if made in the same call into the allocator, they were
+ * recorded for blocks that were given back during a capture. */
+void ls_wait_deferred(struct ls_ingest *ingest, struct ls_track *track,
+                      const struct ls_timed_call *call);
+/* Given back during a capture: waited is LS_WAITED_UNDECIDED until it is known. */
+void ls_wait_undecided(struct ls_ingest *ingest, struct ls_audit *audit, struct ls_block *block);
+/* During a capture, memory is handed out again: its undecided blocks were free at once. */
+void ls_wait_reused(struct ls_ingest *ingest, struct ls_audit *audit, uint64_t address,
+                    uint64_t size);
+/* The thread asked for the device's free memory. */
+void ls_wait_told(struct ls_track *track, const struct ls_rec_call *record);
 struct ls_track *ls_wait_of_thread(struct ls_ingest *ingest, uint32_t thread);
 /* The capture is over: what is still undecided is free by now. */
 void ls_wait_decide(struct ls_ingest *ingest, uint8_t device, int64_t now_ns);
 /* Nobody will tell of the waits of this block any more. */
 void ls_wait_drop(struct ls_ingest *ingest, struct ls_block *block, int64_t done_ns);
 void ls_wait_load(struct ls_ingest *ingest);
+void ls_wait_close(struct ls_ingest *ingest);
 
 /* ---- captures ---- */
 

@@ -1,9 +1,10 @@
 /*
- * ingest_caller.c - whose code called: by the module of a stack's innermost frame. See
- * ingest_block.h.
+ * ingest_caller.c - whose code called: by the module of a stack's innermost frame; and through
+ * which call PyTorch's allocator was entered: libc10_cuda does more than allocate, events of the
+ * program's own are recorded through it too. See ingest_block.h.
  *
  * A stack comes before the call that has it, but the module it lies in may come later, in another
- * thread's chunk: it is looked up when it is needed first. One thread; not async-signal-safe.
+ * thread's chunk: then it is looked up when it is needed first. One thread; not async-signal-safe.
  */
 #include <fnmatch.h>
 #include <stdlib.h>
@@ -12,6 +13,7 @@
 #include "ingest_internal.h"
 
 #define STACKS_MAX (1u << 24) /* a higher number is damage */
+#define ENTRY_DEPTH 16        /* the allocator's own frames are fewer */
 #define PYTORCH_ALLOCATOR "*/libc10_cuda.so*"
 
 static struct ls_caller *place(struct ls_callers *callers, uint32_t stack) {
@@ -29,58 +31,108 @@ static struct ls_caller *place(struct ls_callers *callers, uint32_t stack) {
     return &callers->at[stack];
 }
 
-static void add(struct ls_callers *callers, uint32_t stack, uint32_t modules, uint64_t address) {
-    struct ls_caller *caller = place(callers, stack);
-    if (caller)
-        *caller = (struct ls_caller){address, modules, LS_HOLDER_UNKNOWN};
-}
-
-void ls_caller_add(struct ls_callers *callers, const struct ls_rec_stack *record) {
-    if (record->depth)
-        add(callers, record->id, record->modules, record->address[0]);
-}
-
 static enum ls_holder holder_of(const char *path) {
     return path && fnmatch(PYTORCH_ALLOCATOR, path, 0) == 0 ? LS_HOLDER_PYTORCH : LS_HOLDER_CALLER;
 }
 
-enum ls_holder ls_caller_of(struct ls_ingest *ingest, uint32_t stack) {
+/* A return address belongs to the call before it. */
+static bool lies_in(const struct ls_module *module, uint64_t address) {
+    return address - 1 >= module->start && address - 1 < module->end;
+}
+
+static void resolve(struct ls_ingest *ingest, struct ls_caller *caller) {
+    const struct ls_module *module =
+        ls_modules_find(&ingest->modules, caller->modules, caller->address[0] - 1);
+    if (!module)
+        return;
+    uint64_t *address = caller->address;
+    int depth = caller->depth, i = 1;
+    caller->holder = (uint8_t)holder_of(module->path);
+    caller->depth = 0;
+    while (i < depth && lies_in(module, address[i]))
+        i++;
+    caller->entry = caller->holder == LS_HOLDER_PYTORCH && i < depth ? address[i] : 0;
+    free(address);
+}
+
+static void add(struct ls_ingest *ingest, uint32_t stack, uint32_t modules, const void *addresses,
+                uint32_t depth) {
+    struct ls_caller *caller = place(&ingest->blocks.callers, stack);
+    if (!caller || depth == 0)
+        return;
+    if (caller->depth)
+        free(caller->address);
+    *caller = (struct ls_caller){.modules = modules};
+    uint64_t *kept = malloc(ENTRY_DEPTH * sizeof *kept);
+    if (!kept)
+        return;
+    caller->depth = depth < ENTRY_DEPTH ? (uint8_t)depth : ENTRY_DEPTH;
+    memcpy(kept, addresses, caller->depth * sizeof *kept);
+    caller->address = kept;
+    resolve(ingest, caller);
+}
+
+void ls_caller_add(struct ls_ingest *ingest, const struct ls_rec_stack *record) {
+    add(ingest, record->id, record->modules, record->address, record->depth);
+}
+
+static const struct ls_caller *find(struct ls_ingest *ingest, uint32_t stack) {
     struct ls_callers *callers = &ingest->blocks.callers;
     if (stack >= callers->room)
-        return LS_HOLDER_UNKNOWN;
+        return NULL;
     struct ls_caller *caller = &callers->at[stack];
-    if (caller->address) {
-        const struct ls_module *module =
-            ls_modules_find(&ingest->modules, caller->modules, caller->address - 1);
-        if (!module)
-            return LS_HOLDER_UNKNOWN;
-        caller->holder = (uint8_t)holder_of(module->path);
-        caller->address = 0;
-    }
-    return (enum ls_holder)caller->holder;
+    if (caller->depth)
+        resolve(ingest, caller);
+    return caller->depth ? NULL : caller;
+}
+
+enum ls_holder ls_caller_of(struct ls_ingest *ingest, uint32_t stack) {
+    const struct ls_caller *caller = find(ingest, stack);
+    return caller ? (enum ls_holder)caller->holder : LS_HOLDER_UNKNOWN;
+}
+
+uint64_t ls_caller_entry(struct ls_ingest *ingest, uint32_t stack) {
+    const struct ls_caller *caller = find(ingest, stack);
+    return caller ? caller->entry : 0;
 }
 
 static void load_raw(sqlite3_stmt *stmt, void *context) {
-    const void *addresses = sqlite3_column_blob(stmt, 2);
-    uint64_t innermost = 0;
-    if (sqlite3_column_bytes(stmt, 2) < (int)sizeof innermost)
-        return;
-    memcpy(&innermost, addresses, sizeof innermost);
     add(context, (uint32_t)sqlite3_column_int64(stmt, 0), (uint32_t)sqlite3_column_int64(stmt, 1),
-        innermost);
+        sqlite3_column_blob(stmt, 2), (uint32_t)sqlite3_column_bytes(stmt, 2) / sizeof(uint64_t));
 }
 
+/* Frame by frame, innermost first. */
 static void load_settled(sqlite3_stmt *stmt, void *context) {
-    struct ls_caller *caller = place(context, (uint32_t)sqlite3_column_int64(stmt, 0));
-    if (caller)
-        caller->holder = (uint8_t)holder_of((const char *)sqlite3_column_text(stmt, 1));
+    struct ls_ingest *ingest = context;
+    struct ls_caller *caller =
+        place(&ingest->blocks.callers, (uint32_t)sqlite3_column_int64(stmt, 0));
+    enum ls_holder holder = holder_of((const char *)sqlite3_column_text(stmt, 1));
+    if (!caller)
+        return;
+    if (caller->holder == LS_HOLDER_UNKNOWN)
+        caller->holder = (uint8_t)holder;
+    else if (holder != LS_HOLDER_PYTORCH)
+        caller->entry = (uint64_t)sqlite3_column_int64(stmt, 2);
 }
 
 void ls_caller_load(struct ls_ingest *ingest) {
-    struct ls_callers *callers = &ingest->blocks.callers;
-    ls_db_each(&ingest->db, "SELECT id,modules,addresses FROM raw_stack", load_raw, callers);
+    ls_db_each(&ingest->db, "SELECT id,modules,addresses FROM raw_stack", load_raw, ingest);
     ls_db_each(&ingest->db,
-               "SELECT s.id,m.path FROM stack_site AS s JOIN stack AS n ON n.id=s.stack "
-               "JOIN frame AS f ON f.id=n.frame JOIN module AS m ON m.id=f.module",
-               load_settled, callers);
+               "WITH RECURSIVE walk(id,depth,parent,path,address) AS ("
+               "SELECT s.id,0,n.parent,m.path,f.offset+m.bias FROM stack_site AS s "
+               "JOIN stack AS n ON n.id=s.stack JOIN frame AS f ON f.id=n.frame "
+               "JOIN module AS m ON m.id=f.module "
+               "UNION ALL SELECT w.id,w.depth+1,n.parent,m.path,f.offset+IFNULL(m.bias,0) "
+               "FROM walk AS w JOIN stack AS n ON n.id=w.parent JOIN frame AS f ON f.id=n.frame "
+               "LEFT JOIN module AS m ON m.id=f.module "
+               "WHERE w.path GLOB '" PYTORCH_ALLOCATOR "') "
+               "SELECT id,path,address FROM walk ORDER BY id,depth",
+               load_settled, ingest);
+}
+
+void ls_caller_close(struct ls_callers *callers) {
+    for (uint32_t i = 0; i < callers->room; i++)
+        if (callers->at[i].depth)
+            free(callers->at[i].address);
+    free(callers->at);
 }

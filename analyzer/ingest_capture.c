@@ -24,15 +24,12 @@ static void add(struct ls_capture *capture, bool event, uint64_t handle, uint64_
         known->origin = origin;
         return;
     }
-    if (capture->count == capture->room) {
-        size_t room = capture->room ? 2 * capture->room : 16;
-        struct ls_captured *more = realloc(capture->at, room * sizeof *more);
-        if (!more)
-            return;
-        capture->at = more;
-        capture->room = room;
-    }
-    capture->at[capture->count++] = (struct ls_captured){handle, origin, event};
+    struct ls_captured *at =
+        ls_ingest_room(capture->at, capture->count, &capture->room, sizeof *at);
+    if (!at)
+        return;
+    capture->at = at;
+    at[capture->count++] = (struct ls_captured){handle, origin, event};
 }
 
 static void leave(struct ls_capture *capture, uint64_t origin) {

@@ -80,7 +80,6 @@ static void drop_superseded_coverage(struct ls_ingest *ingest) {
 
 static void name_stacks(struct ls_ingest *ingest) {
     int64_t end = ls_now_ms() + NAMING_MS, left = NAMING_MS;
-    ls_stacks_settle(&ingest->stacks);
     while (left > 0 && ls_stacks_symbolize(&ingest->stacks, (int)left))
         left = end - ls_now_ms();
 }
@@ -94,6 +93,9 @@ static bool commit(struct ls_ingest *ingest, char *why, size_t size) {
 }
 
 bool ls_ingest_name(struct ls_ingest *ingest, char *why, size_t size) {
+    /* The stacks of the last drain: what they consist of is sure to be known after one more. */
+    if (!ingest->finished && ls_ingest_drain(ingest, false, why, size) < 0)
+        return false;
     name_stacks(ingest);
     return commit(ingest, why, size);
 }
@@ -101,6 +103,7 @@ bool ls_ingest_name(struct ls_ingest *ingest, char *why, size_t size) {
 bool ls_ingest_finish(struct ls_ingest *ingest, char *why, size_t size) {
     struct ls_trace_db *db = &ingest->db;
     if (!ingest->finished) {
+        ls_stacks_settle(&ingest->stacks, true);
         name_stacks(ingest);
         ls_stacks_give_up(&ingest->stacks);
         ls_ingest_end_reused(ingest);

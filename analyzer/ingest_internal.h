@@ -16,6 +16,9 @@ struct ls_timed_call {
 };
 
 /* ingest_memory.c: begin and end lifetimes. */
+/* The array of `count` elements of `size` bytes, with room for one more: it may have moved. NULL:
+ * out of memory, it is as it was. */
+void *ls_ingest_room(void *array, size_t count, size_t *room, size_t size);
 void ls_ingest_alloc(struct ls_ingest *ingest, const struct ls_timed_call *call);
 void ls_ingest_free(struct ls_ingest *ingest, const struct ls_timed_call *call);
 /* A level of a mipmapped array: known to copies, but no lifetime of its own. */

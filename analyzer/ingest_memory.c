@@ -54,17 +54,14 @@ static uint64_t array_size(const struct ls_rec_call *call, const struct ls_roles
     return width * (height ? height : 1) * (depth ? depth : 1) * element;
 }
 
-static bool remember_born(struct ls_ingest *ingest, struct ls_life *life) {
-    if (ingest->born_count == ingest->born_room) {
-        size_t room = ingest->born_room ? 2 * ingest->born_room : 1024;
-        struct ls_life **more = realloc(ingest->born, room * sizeof *more);
-        if (!more)
-            return false;
-        ingest->born = more;
-        ingest->born_room = room;
-    }
-    ingest->born[ingest->born_count++] = life;
-    return true;
+void *ls_ingest_room(void *array, size_t count, size_t *room, size_t size) {
+    if (count < *room)
+        return array;
+    size_t more = *room ? 2 * *room : 64;
+    void *moved = realloc(array, more * size);
+    if (moved)
+        *room = more;
+    return moved;
 }
 
 /* An outer call that only passed an inner, recorded one on: cudaMallocHost by cudaHostAlloc, say.
@@ -113,11 +110,15 @@ struct ls_life *ls_ingest_new_life(struct ls_ingest *ingest, const struct ls_tim
 }
 
 void ls_ingest_begin_life(struct ls_ingest *ingest, struct ls_live *live, struct ls_life *life) {
-    if (!remember_born(ingest, life)) {
+    struct ls_life **born =
+        ls_ingest_room(ingest->born, ingest->born_count, &ingest->born_room, sizeof *born);
+    if (!born) {
         free(life);
         ingest->out_of_memory = true;
         return;
     }
+    ingest->born = born;
+    born[ingest->born_count++] = life;
     ls_block_life_began(ingest, life);
     if (!ls_live_add(live, life)) {
         ingest->out_of_memory = true; /* `born` has it: its row is put all the same */

@@ -57,69 +57,46 @@ static void ingest_copy(struct ls_ingest *ingest, const struct ls_timed_call *ca
               copy.src, (int64_t)record->head.device);
 }
 
-static void derive(struct ls_ingest *ingest, const struct ls_timed_call *call) {
-    uint16_t api = call->record->head.api;
-    switch (ls_api_info[api].cls) {
-    case LS_CLASS_DEVICE_ALLOC:
-    case LS_CLASS_ASYNC_ALLOC:
-    case LS_CLASS_MANAGED_ALLOC:
-    case LS_CLASS_PINNED_ALLOC:
-    case LS_CLASS_ARRAY_ALLOC:
-    case LS_CLASS_REGISTER:
-    case LS_CLASS_IPC_ALLOC:
+/* Memory of a graph: its node says by the size whether it allocates or frees. */
+static void graph_node(struct ls_ingest *ingest, const struct ls_timed_call *call) {
+    if (ls_role(call->record, ls_roles[call->record->head.api].size, 0))
         ls_ingest_alloc(ingest, call);
-        break;
-    case LS_CLASS_FREE:
-    case LS_CLASS_UNREGISTER:
+    else
         ls_ingest_free(ingest, call);
-        break;
-    case LS_CLASS_COPY:
-        ingest_copy(ingest, call);
-        break;
-    case LS_CLASS_GRAPH_NODE:
-        if (ls_role(call->record, ls_roles[api].size, 0))
-            ls_ingest_alloc(ingest, call);
-        else
-            ls_ingest_free(ingest, call);
-        break;
-    case LS_CLASS_ARRAY_LEVEL:
-        ls_ingest_array_level(ingest, call);
-        break;
-    case LS_CLASS_CAPTURE_BEGIN:
-    case LS_CLASS_CAPTURE_END:
-    case LS_CLASS_EVENT:
-    case LS_CLASS_STREAM:
-        ls_capture_track(ingest, call);
-        break;
-    case LS_CLASS_BLOCK:
-        ls_block_report(ingest, call);
-        break;
-    case LS_CLASS_OOM:
-        ls_block_oom(ingest, call);
-        break;
-    case LS_CLASS_MEM_INFO:
-        ls_block_mem_info(ingest, call);
-        break;
-    case LS_CLASS_POOL:
-        ls_block_pool(ingest, call);
-        break;
-    case LS_CLASS_VMM:
-        ls_vmm_range(ingest, call);
-        break;
-    case LS_CLASS_VMM_MAP:
-        ls_vmm_map(ingest, call);
-        break;
-    case LS_CLASS_VMM_UNMAP:
-        ls_vmm_unmap(ingest, call);
-        break;
-    case LS_CLASS_DEVICE:
-        if (ls_roles[api].is_reset)
-            ls_ingest_reset(ingest, call);
-        break;
-    default:
-        break;
-    }
 }
+
+static void device_call(struct ls_ingest *ingest, const struct ls_timed_call *call) {
+    if (ls_roles[call->record->head.api].is_reset)
+        ls_ingest_reset(ingest, call);
+}
+
+/* What follows from a call, by its class; NULL: nothing but its own row. */
+static void (*const derive[LS_CLASS_COUNT])(struct ls_ingest *, const struct ls_timed_call *) = {
+    [LS_CLASS_DEVICE_ALLOC] = ls_ingest_alloc,
+    [LS_CLASS_ASYNC_ALLOC] = ls_ingest_alloc,
+    [LS_CLASS_MANAGED_ALLOC] = ls_ingest_alloc,
+    [LS_CLASS_PINNED_ALLOC] = ls_ingest_alloc,
+    [LS_CLASS_ARRAY_ALLOC] = ls_ingest_alloc,
+    [LS_CLASS_REGISTER] = ls_ingest_alloc,
+    [LS_CLASS_IPC_ALLOC] = ls_ingest_alloc,
+    [LS_CLASS_FREE] = ls_ingest_free,
+    [LS_CLASS_UNREGISTER] = ls_ingest_free,
+    [LS_CLASS_GRAPH_NODE] = graph_node,
+    [LS_CLASS_ARRAY_LEVEL] = ls_ingest_array_level,
+    [LS_CLASS_DEVICE] = device_call,
+    [LS_CLASS_COPY] = ingest_copy,
+    [LS_CLASS_CAPTURE_BEGIN] = ls_capture_track,
+    [LS_CLASS_CAPTURE_END] = ls_capture_track,
+    [LS_CLASS_EVENT] = ls_capture_track,
+    [LS_CLASS_STREAM] = ls_capture_track,
+    [LS_CLASS_BLOCK] = ls_block_report,
+    [LS_CLASS_OOM] = ls_block_oom,
+    [LS_CLASS_MEM_INFO] = ls_block_mem_info,
+    [LS_CLASS_POOL] = ls_block_pool,
+    [LS_CLASS_VMM] = ls_vmm_range,
+    [LS_CLASS_VMM_MAP] = ls_vmm_map,
+    [LS_CLASS_VMM_UNMAP] = ls_vmm_unmap,
+};
 
 static void ingest_call(struct ls_ingest *ingest, const struct ls_rec_call *record,
                         uint32_t thread) {
@@ -133,7 +110,8 @@ static void ingest_call(struct ls_ingest *ingest, const struct ls_rec_call *reco
     ls_db_put_call(&ingest->db, call.id, call.start_ns, call.end_ns - call.start_ns, thread,
                    record);
     ls_wait_track(ingest, &call);
-    derive(ingest, &call);
+    if (derive[ls_api_info[record->head.api].cls])
+        derive[ls_api_info[record->head.api].cls](ingest, &call);
 }
 
 static void ingest_kernel(struct ls_ingest *ingest, const struct ls_rec_kernel *record) {
@@ -177,7 +155,7 @@ void ls_ingest_record(struct ls_ingest *ingest, const struct ls_record *record, 
         break;
     case LS_REC_STACK:
         ls_stacks_add(&ingest->stacks, (const struct ls_rec_stack *)record);
-        ls_caller_add(&ingest->blocks.callers, (const struct ls_rec_stack *)record);
+        ls_caller_add(ingest, (const struct ls_rec_stack *)record);
         break;
     case LS_REC_CODE:
         ls_python_add_code(&ingest->stacks.python, &ingest->db, (const struct ls_rec_code *)record);

@@ -36,8 +36,10 @@ static void begin_range(struct ls_ingest *ingest, struct ls_live *live, int kind
 static void end_range(struct ls_ingest *ingest, struct ls_live *live, uint64_t address,
                       const struct ls_timed_call *call) {
     struct ls_life *life = ls_live_end(live, address, call->start_ns, false);
-    if (life)
-        ls_db_put(&ingest->db, LS_PUT_VMM_RANGE_END, "iii", call->start_ns, call->id, life->id);
+    if (!life)
+        return;
+    ls_db_put(&ingest->db, LS_PUT_VMM_RANGE_END, "iii", call->start_ns, call->id, life->id);
+    ls_block_range_ended(life);
     free(life);
 }
 

@@ -8,6 +8,10 @@
  * only notes the block: the events are recorded by the next call that may, mostly a malloc before
  * its report. Which block they are for is told by number and order alone. Where none are recorded
  * (the other streams used it in the capture alone) nothing shows that it was not free at once.
+ *
+ * The program's own events may come out of libc10_cuda too (torch.Event). Only those count that
+ * were recorded in the same call into it as the report: the stacks of both go through one return
+ * address outside of it. Without stacks nobody can tell.
  * One thread; not async-signal-safe.
  */
 #include <stdlib.h>
@@ -35,9 +39,27 @@ struct ls_track *ls_wait_of_thread(struct ls_ingest *ingest, uint32_t thread) {
     return &blocks->track[thread];
 }
 
+void ls_wait_told(struct ls_track *track, const struct ls_rec_call *record) {
+    const struct ls_roles *roles = &ls_roles[record->head.api];
+    if (record->status != 0)
+        return;
+    track->busy = track->info = true;
+    track->free_bytes = ls_role(record, roles->free, 0);
+    track->total_bytes = ls_role(record, roles->total, 0);
+}
+
 static void forget(struct ls_track *track) {
     track->busy = track->asked = track->info = track->crowded = false;
     track->count = 0;
+}
+
+/* A call without a stack: whether it belongs to the events of `track` is told by the next one. */
+static bool told_later(struct ls_track *track, const struct ls_rec_call *record) {
+    if (record->stack || track->count == 0 || track->entry == 0)
+        return false;
+    track->asked = true;
+    track->info = false;
+    return true;
 }
 
 /* ---- events ---- */
@@ -61,34 +83,64 @@ static struct ls_wait *find(struct ls_ingest *ingest, uint64_t event) {
     return wait;
 }
 
+static struct ls_track *busy_track(struct ls_ingest *ingest, uint32_t thread) {
+    struct ls_blocks *blocks = &ingest->blocks;
+    return thread < blocks->tracks && blocks->track[thread].busy ? &blocks->track[thread] : NULL;
+}
+
+/* The allocator has no flags for its events. */
+static bool may_be_the_allocators(struct ls_ingest *ingest, const struct ls_rec_call *record) {
+    bool plain = record->head.api == LS_API_cudaEventRecord ||
+                 record->head.api == LS_API_cudaEventRecord_ptsz;
+    return plain && record->status == 0 && !(record->head.flags & LS_CALL_CAPTURING) &&
+           ls_caller_of(ingest, record->stack) != LS_HOLDER_CALLER;
+}
+
+/* Recorded once more: the newer one is the event now. */
+static void forget_event(struct ls_track *track, uint64_t event) {
+    for (int i = 0; i < track->count; i++) {
+        if (track->event[i].event != event)
+            continue;
+        track->count--;
+        memmove(&track->event[i], &track->event[i + 1],
+                (size_t)(track->count - i) * sizeof track->event[0]);
+        return;
+    }
+}
+
 static void track_recorded(struct ls_ingest *ingest, const struct ls_timed_call *call) {
     const struct ls_rec_call *record = call->record;
     const struct ls_roles *roles = &ls_roles[record->head.api];
-    if (record->status != 0 || record->head.flags & LS_CALL_CAPTURING ||
-        ls_caller_of(ingest, record->stack) == LS_HOLDER_CALLER)
+    if (!may_be_the_allocators(ingest, record))
         return;
     struct ls_track *track = ls_wait_of_thread(ingest, call->thread);
     if (!track)
         return;
+    uint64_t entry = ls_caller_entry(ingest, record->stack);
+    uint64_t event = ls_role(record, roles->event, 0);
+    if (track->count && track->entry != entry)
+        forget(track);
+    forget_event(track, event);
+    track->entry = entry;
     track->busy = true;
     track->asked = track->info = false;
     if (track->count == LS_TRACK_EVENTS) {
         track->crowded = true;
         return;
     }
-    track->event[track->count].event = ls_role(record, roles->event, 0);
+    track->event[track->count].event = event;
     track->event[track->count].stream = ls_role(record, roles->stream, 0);
     track->event[track->count].id = call->id;
     track->event[track->count].done_ns = 0;
     track->event[track->count++].device = record->head.device;
 }
 
-static void track_asked(struct ls_ingest *ingest, const struct ls_timed_call *call,
-                        struct ls_track *track) {
+static void track_asked(struct ls_ingest *ingest, const struct ls_timed_call *call) {
     const struct ls_rec_call *record = call->record;
     uint64_t event = ls_role(record, ls_roles[record->head.api].event, 0);
+    struct ls_track *track = busy_track(ingest, call->thread);
     if (track)
-        track->asked = true;
+        ls_wait_deferred(ingest, track, call);
     if (record->status != 0)
         return;
     struct ls_wait *wait = ingest->blocks.waits ? find(ingest, event) : NULL;
@@ -101,10 +153,7 @@ static void track_asked(struct ls_ingest *ingest, const struct ls_timed_call *ca
 
 void ls_wait_track(struct ls_ingest *ingest, const struct ls_timed_call *call) {
     const struct ls_rec_call *record = call->record;
-    struct ls_blocks *blocks = &ingest->blocks;
-    struct ls_track *track = call->thread < blocks->tracks && blocks->track[call->thread].busy
-                                 ? &blocks->track[call->thread]
-                                 : NULL;
+    struct ls_track *track = busy_track(ingest, call->thread);
     switch (ls_api_info[record->head.api].cls) {
     case LS_CLASS_EVENT:
         if (ls_roles[record->head.api].stream >= 0)
@@ -112,7 +161,7 @@ void ls_wait_track(struct ls_ingest *ingest, const struct ls_timed_call *call) {
         return;
     case LS_CLASS_SYNC:
         if (ls_roles[record->head.api].event >= 0) {
-            track_asked(ingest, call, track);
+            track_asked(ingest, call);
             return;
         }
         break;
@@ -125,7 +174,7 @@ void ls_wait_track(struct ls_ingest *ingest, const struct ls_timed_call *call) {
         break;
     }
     if (track)
-        ls_wait_deferred(ingest, track, call->start_ns);
+        ls_wait_deferred(ingest, track, call);
 }
 
 /* ---- blocks ---- */
@@ -135,8 +184,12 @@ static void add_wait(struct ls_ingest *ingest, struct ls_block *block, const str
     uint64_t event = track->event[i].event;
     int64_t done_ns = track->event[i].done_ns;
     struct ls_wait *wait = find(ingest, event);
-    if (wait) /* that it has passed was not seen */
+    if (wait && wait->block == block) { /* of damage: recorded for it once more */
+        put_done(ingest, wait, block->end_ns);
+        block->waiting--;
+    } else if (wait) { /* that it has passed was not seen */
         passed(ingest, wait, block->end_ns);
+    }
     ls_db_put(&ingest->db, LS_PUT_BLOCK_WAIT, done_ns ? "iiuui" : "iiuun", track->event[i].id,
               block->id, event, track->event[i].stream, done_ns);
     block->waited++;
@@ -169,66 +222,144 @@ static void wait_for(struct ls_ingest *ingest, struct ls_block *block, const str
         ls_block_changed(ingest, block);
 }
 
-void ls_wait_begin(struct ls_ingest *ingest, struct ls_block *block, uint32_t thread,
-                   bool capturing) {
-    struct ls_track *track = ls_wait_of_thread(ingest, thread);
+/* It was free at once, as far as anybody can tell. */
+static void freed_at_once(struct ls_ingest *ingest, struct ls_block *block, int32_t waited) {
+    block->waited = waited;
+    ls_block_freed(ingest, block, block->end_ns);
+}
+
+/* Whether the thread's events and `call`, the next one after them, are of one call into the
+ * allocator. */
+static bool same_entry(struct ls_ingest *ingest, const struct ls_track *track,
+                       const struct ls_timed_call *call) {
+    return track->entry && track->entry == ls_caller_entry(ingest, call->record->stack);
+}
+
+void ls_wait_begin(struct ls_ingest *ingest, struct ls_block *block,
+                   const struct ls_timed_call *call) {
+    struct ls_track *track = ls_wait_of_thread(ingest, call->thread);
     struct ls_audit *audit = ls_audit_of(ingest, block->device);
-    if (track && track->count && !track->asked && !track->crowded && !capturing) {
-        wait_for(ingest, block, track, 0, track->count);
+    bool capturing = call->record->head.flags & LS_CALL_CAPTURING;
+    if (track && track->count && !track->asked && !capturing) {
+        bool same = same_entry(ingest, track, call);
+        bool known = track->entry && ls_caller_entry(ingest, call->record->stack);
+        if (same && !track->crowded)
+            wait_for(ingest, block, track, 0, track->count);
+        else
+            freed_at_once(ingest, block, same || !known ? LS_WAITED_UNKNOWN : 0);
         forget(track);
         return;
     }
     if (track)
-        ls_wait_deferred(ingest, track, block->end_ns);
+        ls_wait_deferred(ingest, track, call);
     if (capturing && audit) {
-        block->waited = LS_WAITED_UNDECIDED;
-        audit->undecided++;
+        ls_wait_undecided(ingest, audit, block);
         ls_block_changed(ingest, block);
     } else {
-        block->waited = 0;
-        ls_block_freed(ingest, block, block->end_ns);
+        freed_at_once(ingest, block, 0);
     }
+}
+
+/* ---- blocks that are undecided ---- */
+
+/* By address: a capture hands out and takes back as many as any other work. */
+struct ls_undecided {
+    struct ls_life life; /* first: the tree's pointers are to both */
+    struct ls_block *block;
+};
+
+static struct ls_block *take_block(struct ls_life *life) {
+    struct ls_block *block = ((struct ls_undecided *)life)->block;
+    free(life);
+    return block;
+}
+
+void ls_wait_undecided(struct ls_ingest *ingest, struct ls_audit *audit, struct ls_block *block) {
+    struct ls_undecided *undecided = calloc(1, sizeof *undecided);
+    block->waited = LS_WAITED_UNDECIDED;
+    if (undecided) {
+        undecided->life.address = block->address;
+        undecided->life.size = block->size;
+        undecided->block = block;
+    }
+    if (!undecided || !ls_live_add(&audit->undecided, &undecided->life)) {
+        free(undecided);
+        ingest->out_of_memory = true;
+    }
+}
+
+void ls_wait_reused(struct ls_ingest *ingest, struct ls_audit *audit, uint64_t address,
+                    uint64_t size) {
+    while (audit->undecided.count > 0) {
+        struct ls_life *life = ls_live_find(&audit->undecided, address);
+        if (!life)
+            life = ls_live_next(&audit->undecided, address);
+        if (!life || life->address >= address + size)
+            return;
+        life = ls_live_end(&audit->undecided, life->address, INT64_MAX, false);
+        freed_at_once(ingest, take_block(life), 0);
+    }
+}
+
+struct decision {
+    struct ls_ingest *ingest;
+    int64_t now_ns;
+};
+
+static bool decide(struct ls_life *life, void *context) {
+    const struct decision *decision = context;
+    struct ls_block *block = take_block(life);
+    block->waited = LS_WAITED_UNKNOWN;
+    ls_block_freed(decision->ingest, block, decision->now_ns);
+    return true;
 }
 
 void ls_wait_decide(struct ls_ingest *ingest, uint8_t device, int64_t now_ns) {
     struct ls_audit *audit = ls_audit_of(ingest, device);
-    struct ls_block *block, *next;
-    if (!audit || audit->undecided == 0)
+    struct decision decision = {ingest, now_ns};
+    if (audit && audit->undecided.count > 0)
+        ls_live_sweep(&audit->undecided, decide, &decision);
+}
+
+struct listing {
+    struct ls_block *block[LS_TRACK_EVENTS]; /* in the order in which they were given back */
+    int count;
+};
+
+static bool list_one(struct ls_life *life, void *context) {
+    struct listing *listing = context;
+    struct ls_block *block = take_block(life);
+    int at = listing->count++;
+    for (; at > 0 && listing->block[at - 1]->end_call > block->end_call; at--)
+        listing->block[at] = listing->block[at - 1];
+    listing->block[at] = block;
+    return true;
+}
+
+/* All the undecided ones of a device wait for the track's events, an equal share each. */
+static void share_out(struct ls_ingest *ingest, struct ls_audit *audit,
+                      const struct ls_track *track) {
+    struct listing listing = {.count = 0};
+    int each = track->count / (int)audit->undecided.count;
+    ls_live_sweep(&audit->undecided, list_one, &listing);
+    for (int i = 0; i < listing.count; i++)
+        wait_for(ingest, listing.block[i], track, i * each, (i + 1) * each);
+}
+
+void ls_wait_deferred(struct ls_ingest *ingest, struct ls_track *track,
+                      const struct ls_timed_call *call) {
+    struct ls_audit *audit = track->count ? ls_audit_of(ingest, track->event[0].device) : NULL;
+    if (told_later(track, call->record))
         return;
-    HASH_ITER(hh, ingest->blocks.limbo, block, next) {
-        if (block->device != device || block->waited != LS_WAITED_UNDECIDED)
-            continue;
-        block->waited = LS_WAITED_UNKNOWN;
-        ls_block_freed(ingest, block, now_ns);
-    }
-    audit->undecided = 0;
-}
-
-/* In the order in which they were given back; there are no more than fit. */
-static int list_undecided(struct ls_ingest *ingest, uint8_t device,
-                          struct ls_block *undecided[LS_TRACK_EVENTS]) {
-    int count = 0;
-    struct ls_block *block, *next;
-    HASH_ITER(hh, ingest->blocks.limbo, block, next)
-    if (block->device == device && block->waited == LS_WAITED_UNDECIDED && count < LS_TRACK_EVENTS)
-        undecided[count++] = block;
-    return count;
-}
-
-void ls_wait_deferred(struct ls_ingest *ingest, struct ls_track *track, int64_t now_ns) {
-    int count = track->count;
-    struct ls_audit *audit = count ? ls_audit_of(ingest, track->event[0].device) : NULL;
-    if (audit && audit->undecided > 0 && !track->crowded &&
-        (audit->undecided == count || audit->undecided == 1)) {
-        struct ls_block *undecided[LS_TRACK_EVENTS];
-        int blocks = list_undecided(ingest, track->event[0].device, undecided);
-        for (int i = 0, each = blocks ? count / blocks : 0; i < blocks; i++)
-            wait_for(ingest, undecided[i], track, i * each, (i + 1) * each);
-        audit->undecided = 0;
-    } else if (audit && audit->undecided > 0) {
-        audit->unattributed += count;
-        audit->dirty = true;
-        ls_wait_decide(ingest, track->event[0].device, now_ns);
+    if (audit && audit->undecided.count > 0 && same_entry(ingest, track, call)) {
+        uint64_t blocks = audit->undecided.count;
+        if (!track->crowded && (blocks == track->count || blocks == 1)) {
+            share_out(ingest, audit, track);
+        } else {
+            audit->unattributed += track->count;
+            audit->dirty = true;
+            ls_wait_decide(ingest, track->event[0].device, call->start_ns);
+        }
     }
     forget(track);
 }
@@ -255,13 +386,13 @@ static void take_up(struct ls_ingest *ingest, const struct ls_timed_call *call) 
     if (cls == LS_CLASS_ARRAY_LEVEL)
         ls_ingest_array_level(ingest, call);
     if (cls == LS_CLASS_DEVICE || cls == LS_CLASS_EVENT ||
-        (cls == LS_CLASS_SYNC && roles->event >= 0)) {
+        (cls == LS_CLASS_SYNC && roles->event >= 0 && !record->stack)) {
         ls_wait_track(ingest, call);
     } else if (track) {
-        forget(track);
-        track->busy = track->info = cls == LS_CLASS_MEM_INFO && record->status == 0;
-        track->free_bytes = ls_role(record, roles->free, 0);
-        track->total_bytes = ls_role(record, roles->total, 0);
+        if (!told_later(track, record))
+            forget(track);
+        if (cls == LS_CLASS_MEM_INFO)
+            ls_wait_told(track, record);
     }
 }
 
@@ -292,4 +423,17 @@ void ls_wait_load(struct ls_ingest *ingest) {
     /* After that: old calls say nothing of the waits that are still open. */
     ls_db_each(&ingest->db, "SELECT id,block,event FROM block_wait WHERE done_ns IS NULL",
                load_wait, ingest);
+}
+
+void ls_wait_close(struct ls_ingest *ingest) {
+    struct ls_blocks *blocks = &ingest->blocks;
+    struct ls_wait *wait, *next;
+    HASH_ITER(hh, blocks->waits, wait, next) {
+        HASH_DEL(blocks->waits, wait);
+        free(wait);
+    }
+    for (int device = 0; device < 256; device++)
+        if (blocks->audit[device])
+            ls_live_destroy(&blocks->audit[device]->undecided);
+    free(blocks->track);
 }

@@ -55,6 +55,9 @@ struct ls_life {
     uint32_t element;      /* arrays: bytes per element */
     uint64_t level_of;     /* levels of a mipmapped array: its handle; they have no row */
     struct ls_life *older; /* at the same address */
+    /* Mappings that no block was reported in yet, a list: of a reserved range the first one, of a
+     * mapping the next, and what points to it, NULL where it is in no list. */
+    struct ls_life *fresh, **fresh_link;
 };
 
 struct ls_live_node;

@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "begun.h"
+
 /* Room for one more in an array of `size`-byte elements. False: out of memory. */
 static bool make_room(void *array, size_t count, size_t *room, size_t size) {
     void **at = array;
@@ -46,15 +48,7 @@ static struct ls_module_place *place_of(struct ls_modules *modules,
 
 /* The last one told in `generation` or before: its index + 1, 0 for none. */
 static size_t told_by(const struct ls_module_place *place, uint32_t generation) {
-    size_t low = 0, high = place->count;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (place->told[middle].since <= generation)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low;
+    return LS_BEGUN(place->told, place->count, since, generation);
 }
 
 /* `module` lies in its place from `since` on. */

@@ -11,6 +11,7 @@
 #include <string.h>
 #include <uthash.h>
 
+#include "begun.h"
 #include "layoutspy/format.h"
 
 #define STARTED_BACK 256 /* started ranges that are looked at per event, the latest ones */
@@ -309,19 +310,6 @@ void ls_phases_free(struct ls_phases *phases) {
     free(phases);
 }
 
-/* How many of the list began by `ns`. */
-static uint32_t begun(const struct list *list, int64_t ns) {
-    uint32_t low = 0, high = list->count;
-    while (low < high) {
-        uint32_t middle = low + (high - low) / 2;
-        if (list->phase[middle].start_ns <= ns)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low;
-}
-
 static void count_in(const struct phase *phase, uint64_t event, double weight) {
     struct name *name = phase->name;
     if (name->last == event)
@@ -335,7 +323,7 @@ static void count_event(struct ls_phases *phases, int64_t ns, int64_t thread, do
     struct list *list, *next;
     uint64_t event = ++phases->events;
     HASH_ITER(hh, phases->lists, list, next) {
-        uint32_t at = begun(list, ns);
+        size_t at = LS_BEGUN(list->phase, list->count, start_ns, ns);
         if (list->key.thread == thread) {
             for (; at; at = list->phase[at - 1].parent)
                 if (list->phase[at - 1].end_ns > ns)

@@ -24,6 +24,7 @@ struct ls_code_number {
 
 struct ls_python_stack {
     uint32_t id, depth;
+    bool truncated;
     UT_hash_handle hh;
     struct ls_python_frame frame[];
 };
@@ -78,7 +79,8 @@ static void keep_code(struct ls_python *python, uint32_t id, const struct ls_cod
         free(number);
 }
 
-static void keep_stack(struct ls_python *python, uint32_t id, const void *frames, uint32_t depth) {
+static void keep_stack(struct ls_python *python, uint32_t id, const void *frames, uint32_t depth,
+                       bool truncated) {
     struct ls_python_stack *stack;
     HASH_FIND(hh, python->stacks, &id, sizeof id, stack);
     if (stack)
@@ -88,6 +90,7 @@ static void keep_stack(struct ls_python *python, uint32_t id, const void *frames
         return;
     stack->id = id;
     stack->depth = depth;
+    stack->truncated = truncated;
     if (depth)
         memcpy(stack->frame, frames, depth * sizeof stack->frame[0]);
     HASH_ADD(hh, python->stacks, id, sizeof stack->id, stack);
@@ -104,9 +107,9 @@ void ls_python_add_code(struct ls_python *python, struct ls_trace_db *db,
 
 void ls_python_add_stack(struct ls_python *python, struct ls_trace_db *db,
                          const struct ls_rec_python *record) {
-    ls_db_put(db, LS_PUT_RAW_PYTHON, "ib", (int64_t)record->id, record->frame,
-              (int)(record->depth * sizeof record->frame[0]));
-    keep_stack(python, record->id, record->frame, record->depth);
+    ls_db_put(db, LS_PUT_RAW_PYTHON, "ibi", (int64_t)record->id, record->frame,
+              (int)(record->depth * sizeof record->frame[0]), (int64_t)record->truncated);
+    keep_stack(python, record->id, record->frame, record->depth, record->truncated);
 }
 
 static void load_code(sqlite3_stmt *stmt, void *context) {
@@ -119,20 +122,22 @@ static void load_code(sqlite3_stmt *stmt, void *context) {
 
 static void load_stack(sqlite3_stmt *stmt, void *context) {
     keep_stack(context, (uint32_t)sqlite3_column_int64(stmt, 0), sqlite3_column_blob(stmt, 1),
-               (uint32_t)sqlite3_column_bytes(stmt, 1) / sizeof(struct ls_python_frame));
+               (uint32_t)sqlite3_column_bytes(stmt, 1) / sizeof(struct ls_python_frame),
+               sqlite3_column_int(stmt, 2));
 }
 
 void ls_python_load(struct ls_python *python, struct ls_trace_db *db) {
     ls_db_each(db, "SELECT id,name,file FROM raw_code", load_code, python);
-    ls_db_each(db, "SELECT id,frames FROM raw_python", load_stack, python);
+    ls_db_each(db, "SELECT id,frames,truncated FROM raw_python", load_stack, python);
 }
 
-const struct ls_python_frame *ls_python_frames(const struct ls_python *python, uint32_t id,
-                                               uint32_t *count) {
-    struct ls_python_stack *stack;
-    HASH_FIND(hh, python->stacks, &id, sizeof id, stack);
-    *count = stack ? stack->depth : 0;
-    return stack ? stack->frame : NULL;
+struct ls_python_list ls_python_frames(const struct ls_python *python, uint32_t id) {
+    struct ls_python_stack *stack = NULL;
+    if (id)
+        HASH_FIND(hh, python->stacks, &id, sizeof id, stack);
+    if (!stack)
+        return (struct ls_python_list){.known = id == 0};
+    return (struct ls_python_list){stack->frame, stack->depth, stack->truncated, true};
 }
 
 const struct ls_code *ls_python_code(const struct ls_python *python, uint32_t id) {

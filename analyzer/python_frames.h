@@ -8,6 +8,7 @@
 #ifndef LAYOUTSPY_PYTHON_FRAMES_H
 #define LAYOUTSPY_PYTHON_FRAMES_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "layoutspy/format.h"
@@ -40,9 +41,16 @@ void ls_python_add_stack(struct ls_python *python, struct ls_trace_db *db,
 /* From the tables, when a recording is taken up again. */
 void ls_python_load(struct ls_python *python, struct ls_trace_db *db);
 
-/* The frames of stack `id`, innermost first; none where it is 0 or unknown. */
-const struct ls_python_frame *ls_python_frames(const struct ls_python *python, uint32_t id,
-                                               uint32_t *count);
+/* The frames of a stack, innermost first; of the struct ls_python. */
+struct ls_python_list {
+    const struct ls_python_frame *frame;
+    uint32_t depth;
+    bool truncated; /* there were more, outside of these */
+    bool known;     /* false: what is known of it may still come */
+};
+
+/* Of stack `id`; 0 is known, and has no frames. */
+struct ls_python_list ls_python_frames(const struct ls_python *python, uint32_t id);
 
 /* The code with a number; what is not known is `unknown`. */
 const struct ls_code *ls_python_code(const struct ls_python *python, uint32_t id);

@@ -50,6 +50,10 @@ static bool check_thread(const struct ls_rec_thread *thread) {
            memchr(thread->name, 0, sizeof thread->name);
 }
 
+static bool check_code(const struct ls_rec_code *code) {
+    return check_text(&code->head, offsetof(struct ls_rec_code, text), 2) && code->id != 0;
+}
+
 static bool check_python(const struct ls_rec_python *python) {
     return python->head.size >= sizeof *python && python->id != 0 &&
            python->depth == (python->head.size - sizeof *python) / sizeof python->frame[0];
@@ -80,7 +84,7 @@ static bool check_body(const struct ls_record *record) {
     case LS_REC_COVERAGE:
         return check_text(record, offsetof(struct ls_rec_text, text), 3);
     case LS_REC_CODE:
-        return check_text(record, offsetof(struct ls_rec_code, text), 2);
+        return check_code((const struct ls_rec_code *)record);
     case LS_REC_PYTHON:
         return check_python((const struct ls_rec_python *)record);
     case LS_REC_MARK:

@@ -51,9 +51,10 @@ CREATE TABLE stack(id INTEGER PRIMARY KEY, parent INTEGER, frame INTEGER);
 -- The stack numbers of the spool: the node, and once it is symbolised the site text, and the
 -- outermost and the innermost operator of a framework among the native frames ('aten::contiguous',
 -- 'aten::copy_'; NVIDIA's library function where there is none), NULL where neither is. operator may
--- also be 'backward of mm': work of a backward pass between its operators.
+-- also be 'backward of mm': work of a backward pass between its operators. truncated: there were
+-- more frames than the recording keeps; a sum of 1 (native), 2 (Python), 4 (forward operation).
 CREATE TABLE stack_site(id INTEGER PRIMARY KEY, stack INTEGER, site TEXT, operator TEXT,
-    inner_operator TEXT);
+    inner_operator TEXT, truncated INTEGER);
 
 CREATE TABLE kernel(id INTEGER PRIMARY KEY, name TEXT, demangled TEXT);
 
@@ -152,14 +153,14 @@ CREATE TABLE ingest(slot INTEGER PRIMARY KEY, generation INTEGER, offset INTEGER
 
 -- Stacks whose modules may not be known yet: gone from here once they are in `stack`. addresses:
 -- 8 bytes each, innermost first; modules: the generation that they belong to; python, forward:
--- raw_python.id or NULL.
+-- raw_python.id or NULL; truncated: 1, there were more native frames.
 CREATE TABLE raw_stack(id INTEGER PRIMARY KEY, modules INTEGER, addresses BLOB, python INTEGER,
-    forward INTEGER);
+    forward INTEGER, truncated INTEGER);
 
 -- Python's code objects and stacks, by the numbers of the spool. frames: code and line of each, 4
--- bytes each, innermost first. For the collector alone.
+-- bytes each, innermost first; truncated: 1, there were more. For the collector alone.
 CREATE TABLE raw_code(id INTEGER PRIMARY KEY, name TEXT, file TEXT);
-CREATE TABLE raw_python(id INTEGER PRIMARY KEY, frames BLOB);
+CREATE TABLE raw_python(id INTEGER PRIMARY KEY, frames BLOB, truncated INTEGER);
 
 -- Decoders of the views: CASE, not joins.
 -- kind of memory (allocation.kind): 1 device 2 async 3 managed 4 pinned 5 registered 6 vmm
@@ -257,6 +258,7 @@ CREATE VIEW api_call AS SELECT call.id AS id, start_ns, duration_ns,
 -- A stack, outermost frame last: SELECT * FROM stack_frame WHERE stack_id = N ORDER BY depth.
 -- Functions that were inlined are frames of their own, as in the source. kind: native; python; forward:
 -- of the Python stack on which the forward operation was called whose backward was running.
+-- truncated: 1, the stack had more frames of this kind, outside of those that are here.
 CREATE VIEW stack_frame AS
     WITH RECURSIVE walk(stack_id, depth, node, frame) AS (
         SELECT stack_site.id, 0, stack.id, stack.frame
@@ -271,5 +273,7 @@ CREATE VIEW stack_frame AS
             WHERE inner.inlined_into IS NOT NULL OR caller.id IS NOT NULL)
     SELECT walk.stack_id AS stack_id, walk.depth AS depth, module.path AS module, frame.offset AS offset,
         COALESCE(frame.function, '??') AS function, frame.file AS file, frame.line AS line,
-        CASE frame.kind WHEN 1 THEN 'python' WHEN 2 THEN 'forward' ELSE 'native' END AS kind
+        CASE frame.kind WHEN 1 THEN 'python' WHEN 2 THEN 'forward' ELSE 'native' END AS kind,
+        (SELECT truncated FROM stack_site WHERE stack_site.id = walk.stack_id) >> frame.kind & 1
+            AS truncated
     FROM walk JOIN frame ON frame.id = walk.frame LEFT JOIN module ON module.id = frame.module;

@@ -17,7 +17,7 @@ void ls_stacks_init(struct ls_stacks *stacks, struct ls_trace_db *db, struct ls_
     stacks->next_node = ls_db_number(db, "SELECT MAX(id) FROM stack") + 1;
 }
 
-static void keep_raw(struct ls_stacks *stacks, const struct ls_raw_stack *head,
+static void keep_raw(struct ls_raw_stack **list, const struct ls_raw_stack *head,
                      const void *addresses) {
     struct ls_raw_stack *raw = malloc(sizeof *raw + head->depth * sizeof raw->address[0]);
     if (!raw)
@@ -25,8 +25,8 @@ static void keep_raw(struct ls_stacks *stacks, const struct ls_raw_stack *head,
     *raw = *head;
     if (raw->depth)
         memcpy(raw->address, addresses, raw->depth * sizeof raw->address[0]);
-    raw->next = stacks->raw;
-    stacks->raw = raw;
+    raw->next = *list;
+    *list = raw;
 }
 
 void ls_stacks_add(struct ls_stacks *stacks, const struct ls_rec_stack *record) {
@@ -34,11 +34,12 @@ void ls_stacks_add(struct ls_stacks *stacks, const struct ls_rec_stack *record) 
                                 .modules = record->modules,
                                 .python = record->python,
                                 .forward = record->forward,
-                                .depth = record->depth};
-    ls_db_put(stacks->db, LS_PUT_RAW_STACK, "iibzz", (int64_t)record->id, (int64_t)record->modules,
+                                .depth = record->depth,
+                                .truncated = record->truncated};
+    ls_db_put(stacks->db, LS_PUT_RAW_STACK, "iibzzi", (int64_t)record->id, (int64_t)record->modules,
               record->address, (int)(record->depth * sizeof record->address[0]),
-              (int64_t)record->python, (int64_t)record->forward);
-    keep_raw(stacks, &head, record->address);
+              (int64_t)record->python, (int64_t)record->forward, (int64_t)record->truncated);
+    keep_raw(&stacks->fresh, &head, record->address);
 }
 
 static struct ls_frame *new_frame(struct ls_stacks *stacks, const struct ls_frame_key *key,
@@ -133,39 +134,57 @@ static struct ls_waiting *new_waiting(struct ls_stacks *stacks, int64_t id, uint
 
 /* Python's frames, from position `at` of the stack outwards. */
 static void add_python(struct ls_stacks *stacks, struct ls_waiting *waiting, uint32_t at,
-                       enum ls_frame_kind kind, const struct ls_python_frame *python,
-                       uint32_t count) {
-    for (uint32_t i = 0; i < count; i++)
-        waiting->frame[at + i] = intern_python(stacks, kind, &python[i]);
+                       enum ls_frame_kind kind, const struct ls_python_list *python) {
+    for (uint32_t i = 0; i < python->depth; i++)
+        waiting->frame[at + i] = intern_python(stacks, kind, &python->frame[i]);
 }
 
-static void settle_one(struct ls_stacks *stacks, const struct ls_raw_stack *raw) {
-    uint32_t callers, forwards;
-    const struct ls_python_frame *caller = ls_python_frames(&stacks->python, raw->python, &callers);
-    const struct ls_python_frame *forward =
-        ls_python_frames(&stacks->python, raw->forward, &forwards);
-    struct ls_waiting *waiting = new_waiting(stacks, raw->id, raw->depth + callers + forwards);
+/* False: to be kept raw. */
+static bool settle_one(struct ls_stacks *stacks, const struct ls_raw_stack *raw, bool all) {
+    struct ls_python_list caller = ls_python_frames(&stacks->python, raw->python);
+    struct ls_python_list forward = ls_python_frames(&stacks->python, raw->forward);
+    if (!all && !(caller.known && forward.known))
+        return false;
+    struct ls_waiting *waiting =
+        new_waiting(stacks, raw->id, raw->depth + caller.depth + forward.depth);
     int64_t node = 0;
     if (!waiting)
-        return;
+        return true; /* as keep_raw() */
     for (uint32_t i = 0; i < raw->depth; i++)
         waiting->frame[i] = intern_native(stacks, raw->modules, raw->address[i]);
-    add_python(stacks, waiting, raw->depth, LS_FRAME_PYTHON, caller, callers);
-    add_python(stacks, waiting, raw->depth + callers, LS_FRAME_FORWARD, forward, forwards);
+    add_python(stacks, waiting, raw->depth, LS_FRAME_PYTHON, &caller);
+    add_python(stacks, waiting, raw->depth + caller.depth, LS_FRAME_FORWARD, &forward);
     for (uint32_t i = waiting->depth; i-- > 0;)
         if (waiting->frame[i])
             node = intern_node(stacks, node, waiting->frame[i]->id);
-    ls_db_put(stacks->db, LS_PUT_STACK_SITE, "iz", (int64_t)raw->id, node);
+    ls_db_put(stacks->db, LS_PUT_STACK_SITE, "izi", (int64_t)raw->id, node,
+              (int64_t)(raw->truncated << LS_FRAME_NATIVE | caller.truncated << LS_FRAME_PYTHON |
+                        forward.truncated << LS_FRAME_FORWARD));
     ls_db_put(stacks->db, LS_PUT_RAW_STACK_DONE, "i", (int64_t)raw->id);
+    return true;
 }
 
-void ls_stacks_settle(struct ls_stacks *stacks) {
-    while (stacks->raw) {
-        struct ls_raw_stack *raw = stacks->raw;
-        stacks->raw = raw->next;
-        settle_one(stacks, raw);
+/* The link at the end of what is left. */
+static struct ls_raw_stack **settle_list(struct ls_stacks *stacks, struct ls_raw_stack **list,
+                                         bool all) {
+    while (*list) {
+        struct ls_raw_stack *raw = *list;
+        if (!settle_one(stacks, raw, all)) {
+            list = &raw->next;
+            continue;
+        }
+        *list = raw->next;
         free(raw);
     }
+    return list;
+}
+
+void ls_stacks_settle(struct ls_stacks *stacks, bool all) {
+    struct ls_raw_stack **end = settle_list(stacks, &stacks->raw, all);
+    *end = stacks->fresh;
+    stacks->fresh = NULL;
+    if (all)
+        settle_list(stacks, end, all);
 }
 
 /* ---- taking up what is in the tables ---- */
@@ -175,8 +194,10 @@ static void load_raw(sqlite3_stmt *stmt, void *context) {
                                 .modules = (uint32_t)sqlite3_column_int64(stmt, 1),
                                 .python = (uint32_t)sqlite3_column_int64(stmt, 3),
                                 .forward = (uint32_t)sqlite3_column_int64(stmt, 4),
-                                .depth = (uint32_t)sqlite3_column_bytes(stmt, 2) / 8};
-    keep_raw(context, &head, sqlite3_column_blob(stmt, 2));
+                                .depth = (uint32_t)sqlite3_column_bytes(stmt, 2) / 8,
+                                .truncated = sqlite3_column_int(stmt, 5)};
+    struct ls_stacks *stacks = context;
+    keep_raw(&stacks->raw, &head, sqlite3_column_blob(stmt, 2)); /* of an earlier drain */
 }
 
 struct loading {
@@ -240,8 +261,9 @@ void ls_stacks_load(struct ls_stacks *stacks) {
         ls_db_exec(stacks->db, "UPDATE frame SET inlined_into=NULL WHERE inlined_into IS NOT NULL;"
                                "DELETE FROM frame WHERE id NOT IN (SELECT frame FROM stack)");
         ls_python_load(&stacks->python, stacks->db);
-        ls_db_each(stacks->db, "SELECT id,modules,addresses,python,forward FROM raw_stack",
-                   load_raw, stacks);
+        ls_db_each(stacks->db,
+                   "SELECT id,modules,addresses,python,forward,truncated FROM raw_stack", load_raw,
+                   stacks);
         ls_db_each(stacks->db,
                    "SELECT id,module,offset,kind,function,file,line FROM frame ORDER BY id",
                    load_frame, &loading);
@@ -252,6 +274,14 @@ void ls_stacks_load(struct ls_stacks *stacks) {
     }
     free(loading.frame);
     free(loading.node);
+}
+
+static void free_raw(struct ls_raw_stack *raw) {
+    while (raw) {
+        struct ls_raw_stack *next = raw->next;
+        free(raw);
+        raw = next;
+    }
 }
 
 void ls_stacks_destroy(struct ls_stacks *stacks) {
@@ -267,11 +297,8 @@ void ls_stacks_destroy(struct ls_stacks *stacks) {
         HASH_DEL(stacks->nodes, node);
         free(node);
     }
-    while (stacks->raw) {
-        struct ls_raw_stack *raw = stacks->raw;
-        stacks->raw = raw->next;
-        free(raw);
-    }
+    free_raw(stacks->raw);
+    free_raw(stacks->fresh);
     while (stacks->waiting) {
         struct ls_waiting *waiting = stacks->waiting;
         stacks->waiting = waiting->next;

@@ -2,8 +2,8 @@
  * stacks.h - from return addresses and Python's frames to a tree of stacks, names and sites.
  *
  * A stack goes through three stages, each in the trace so that a killed collector's successor
- * goes on: raw addresses (table raw_stack); frames and nodes, once every module that its
- * generation can have is known (frame, stack, stack_site); names and site, as the symbolizer
+ * goes on: raw addresses (table raw_stack); frames and nodes, once all that was told before it is
+ * known (frame, stack, stack_site); names and site, as the symbolizer
  * answers, while there is nothing better to do. One thread; not async-signal-safe.
  */
 #ifndef LAYOUTSPY_STACKS_H
@@ -29,7 +29,8 @@ struct ls_stacks {
     struct ls_frame *frames; /* hash by module and offset, or by code and line */
     struct ls_node *nodes;   /* hash by parent and frame */
     int64_t next_frame, next_node;
-    struct ls_raw_stack *raw;   /* list */
+    struct ls_raw_stack *raw;   /* list: there at the last ls_stacks_settle() */
+    struct ls_raw_stack *fresh; /* list: since then */
     struct ls_waiting *waiting; /* stacks without a site yet */
     struct ls_frame *todo;      /* frames to ask for */
     struct ls_symbolizer symbolizer;
@@ -47,11 +48,13 @@ void ls_stacks_load(struct ls_stacks *stacks);
 void ls_stacks_add(struct ls_stacks *stacks, const struct ls_rec_stack *record);
 
 /*
- * Make frames and nodes of the raw stacks. To be called before a drain: a module that a stack of
- * the last drain lies in, or its Python frames, may have come in another thread's chunk, but not
- * later than in that one.
+ * Make frames and nodes of the raw stacks that were there at the last call: to be called after the
+ * records of a drain. A module that a stack lies in, or its Python frames, may have been told by
+ * another thread, whose chunk was looked at before the stack's own was; it was told before the
+ * stack, so the next drain has it. Beyond that, a stack is raw as long as its Python frames are not
+ * known. `all`: after the last drain, there is no more to wait for.
  */
-void ls_stacks_settle(struct ls_stacks *stacks);
+void ls_stacks_settle(struct ls_stacks *stacks, bool all);
 
 /* Ask for names, take answers, write sites; wait for an answer up to `timeout_ms`. False: there is
  * nothing left to ask or to wait for. */

@@ -34,7 +34,8 @@ struct ls_frame_name {
     struct ls_frame_name *outer;
 };
 
-/* frame.kind in the schema. FORWARD: Python, but not a caller: see `forward` in format.h. */
+/* frame.kind in the schema; of stack_site.truncated, the number of the bit. FORWARD: Python, but
+ * not a caller: see `forward` in format.h. */
 enum ls_frame_kind { LS_FRAME_NATIVE, LS_FRAME_PYTHON, LS_FRAME_FORWARD };
 
 enum ls_frame_state { LS_FRAME_TODO, LS_FRAME_ASKED, LS_FRAME_NAMED };
@@ -63,6 +64,7 @@ struct ls_raw_stack {
     struct ls_raw_stack *next;
     uint32_t id, modules, depth;
     uint32_t python, forward; /* numbers of Python stacks, 0: none */
+    bool truncated;           /* there were more native frames */
     uint64_t address[];
 };
 

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "begun.h"
 #include "classify.h"
 #include "layoutspy/table.h"
 #include "live.h"
@@ -29,22 +30,9 @@ struct counting {
     bool out_of_memory;
 };
 
-/* How many steps began by then. */
-static uint32_t begun(const struct ls_step_list *list, int64_t ns) {
-    uint32_t low = 0, high = list->count;
-    while (low < high) {
-        uint32_t middle = low + (high - low) / 2;
-        if (list->step[middle].start_ns <= ns)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low;
-}
-
 /* The figures of the step that holds the instant, NULL: outside of all. */
 static struct figures *at(const struct counting *c, int64_t ns) {
-    uint32_t n = begun(c->list, ns);
+    size_t n = LS_BEGUN(c->list->step, c->list->count, start_ns, ns);
     return n && ns < c->list->step[n - 1].end_ns ? &c->figures[n - 1] : NULL;
 }
 

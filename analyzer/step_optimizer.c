@@ -301,23 +301,15 @@ struct span {
     uint32_t from, first, last; /* calls: after the step before; first and last of its burst */
 };
 
-static uint32_t occurrences(const struct ls_step_stream *stream, uint32_t symbol, uint32_t from,
-                            uint32_t to) {
-    uint32_t count = 0;
-    for (uint32_t i = from; i < to; i++)
-        count += stream->call[i].symbol == symbol;
-    return count;
-}
-
 /* How often per step a symbol comes, usually; 0: it is missing in the first, or in many. */
 static uint32_t usual_count(const struct ls_step_stream *stream, uint32_t symbol,
                             const struct span *span, uint32_t count) {
     uint32_t seen[SAMPLES], n = 0, there = 0;
     uint32_t every = count > SAMPLES ? count / SAMPLES : 1;
-    if (occurrences(stream, symbol, span[0].from, span[0].first) == 0)
+    if (ls_step_occurrences(stream, symbol, span[0].from, span[0].first) == 0)
         return 0;
     for (uint32_t i = 1; i < count && n < SAMPLES; i += every) {
-        seen[n] = occurrences(stream, symbol, span[i].from, span[i].first);
+        seen[n] = ls_step_occurrences(stream, symbol, span[i].from, span[i].first);
         there += seen[n++] > 0;
     }
     uint32_t usual = ls_step_median(seen, n);

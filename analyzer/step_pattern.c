@@ -243,13 +243,6 @@ struct tail {
     uint32_t symbol, times;
 };
 
-static uint32_t occurrences(const struct search *s, uint32_t symbol, uint32_t from, uint32_t to) {
-    uint32_t count = 0;
-    for (uint32_t i = from; i < to; i++)
-        count += s->stream->call[i].symbol == symbol;
-    return count;
-}
-
 static struct tail find_tail(struct search *s, const struct candidate *c, uint32_t back) {
     const uint32_t *place = s->place + s->begin[c->symbol];
     uint32_t every = c->count > SAMPLES ? c->count / SAMPLES : 1, votes = 0, same = 0, n = 0;
@@ -267,7 +260,7 @@ static struct tail find_tail(struct search *s, const struct candidate *c, uint32
         if (!is_near(place[i] - place[i - 1], c->distance))
             continue;
         same += s->stream->call[next - 1].symbol == tail.symbol;
-        s->distance[n++] = occurrences(s, tail.symbol, place[i - 1] - back, next);
+        s->distance[n++] = ls_step_occurrences(s->stream, tail.symbol, place[i - 1] - back, next);
     }
     if (n && 2 * same > n)
         tail.times = ls_step_median(s->distance, n);

@@ -178,6 +178,14 @@ void ls_step_add(struct ls_step_list *list, struct ls_step step) {
     list->step[list->count++] = step;
 }
 
+uint32_t ls_step_occurrences(const struct ls_step_stream *stream, uint32_t symbol, uint32_t from,
+                             uint32_t to) {
+    uint32_t count = 0;
+    for (uint32_t i = from; i < to; i++)
+        count += stream->call[i].symbol == symbol;
+    return count;
+}
+
 /* Hoare's partition: no number up to where it returns is above any after. */
 static uint32_t partition(uint32_t *number, uint32_t low, uint32_t high) {
     uint32_t pivot = number[low + (high - low) / 2], i = low, j = high;

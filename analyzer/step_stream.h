@@ -71,6 +71,10 @@ static inline int64_t ls_step_call_end(const struct ls_step_call *call) {
 
 void ls_step_add(struct ls_step_list *list, struct ls_step step);
 
+/* How many of the calls [from, to) are of that symbol. */
+uint32_t ls_step_occurrences(const struct ls_step_stream *stream, uint32_t symbol, uint32_t from,
+                             uint32_t to);
+
 /* The middle of `count` numbers, at least 1, which change their places. */
 uint32_t ls_step_median(uint32_t *number, uint32_t count);
 

@@ -18,6 +18,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "begun.h"
 #include "demangle.h"
 
 /* A function without a size (assembly) is believed to reach this far, at most. */
@@ -222,14 +223,7 @@ void ls_symbols_close(struct ls_symbols *symbols) {
 
 /* The function that holds `pc`: sized ones that end before it do not. */
 static const struct function *function_at(const struct ls_symbols *symbols, uint64_t pc) {
-    size_t low = 0, high = symbols->functions;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (symbols->function[middle].start <= pc)
-            low = middle + 1;
-        else
-            high = middle;
-    }
+    size_t low = LS_BEGUN(symbols->function, symbols->functions, start, pc);
     /* Aliases and nested labels: look a few back. */
     for (int back = 0; low > 0 && back < 8; back++) {
         const struct function *function = &symbols->function[--low];
@@ -241,14 +235,7 @@ static const struct function *function_at(const struct ls_symbols *symbols, uint
 }
 
 static bool unit_at(const struct ls_symbols *symbols, uint64_t pc, Dwarf_Die *die) {
-    size_t low = 0, high = symbols->units;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (symbols->unit[middle].start <= pc)
-            low = middle + 1;
-        else
-            high = middle;
-    }
+    size_t low = LS_BEGUN(symbols->unit, symbols->units, start, pc);
     return low > 0 && pc < symbols->unit[low - 1].end &&
            dwarf_offdie(symbols->dwarf, symbols->unit[low - 1].die, die);
 }

@@ -101,6 +101,8 @@ static void test_python(void **state) {
     (void)state;
     begin(LS_REC_CODE, sizeof r.code + 8);
     memcpy(r.code.text, "f\0a.py\0", 7);
+    assert_int_equal(ls_record_check(&r, sizeof r), 0); /* 0 is what is unknown */
+    r.code.id = 1;
     assert_int_not_equal(ls_record_check(&r, sizeof r), 0);
     memcpy(r.code.text, "f\0a.pyxx", 8); /* the second does not end */
     assert_int_equal(ls_record_check(&r, sizeof r), 0);
