@@ -73,7 +73,7 @@ struct stream *sd_stream_new(struct device *device, unsigned flags, int priority
 void sd_stream_delete(struct stream *stream);
 
 /* Puts work on the stream; takes over its owned parts. May wait for room. */
-struct op *sd_stream_push(struct stream *stream, struct work work);
+void sd_stream_push(struct stream *stream, struct work work);
 /* The same, and waits for its completion; the calling thread does it itself if its turn is now. */
 void sd_stream_push_and_wait(struct stream *stream, struct work work);
 
