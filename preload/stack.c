@@ -8,6 +8,7 @@
 
 #include "autograd.h"
 #include "intern.h"
+#include "layoutspy/api.h"
 #include "modules.h"
 #include "spool.h"
 #include "stack_native.h"
@@ -61,6 +62,12 @@ static uint32_t define(struct ls_thread *self, const void *context) {
     return id;
 }
 
+void ls_stack_lost(struct ls_thread *self) {
+    const uint32_t call = sizeof(struct ls_rec_call) + LS_FIELD_MAX * sizeof(uint64_t);
+    if (self->limit - self->position >= call)
+        ls_spool_lost(self, LS_LOST_STACKS, 1);
+}
+
 uint32_t ls_stack_capture(struct ls_thread *self, const void *wrapper_frame, bool may_load) {
     if (!atomic_load_explicit(&enabled, memory_order_relaxed))
         return 0;
@@ -75,7 +82,7 @@ uint32_t ls_stack_capture(struct ls_thread *self, const void *wrapper_frame, boo
         return entry->id;
     uint32_t id = ls_intern(&stacks, self, hash, define, &sight);
     if (!id)
-        ls_spool_lost(self, LS_LOST_STACKS, 1);
+        ls_stack_lost(self);
     else
         *entry = (struct ls_stack_entry){hash, id};
     return id;

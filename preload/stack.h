@@ -23,6 +23,10 @@ void ls_stack_init(const struct ls_env *env);
  */
 uint32_t ls_stack_capture(struct ls_thread *self, const void *wrapper_frame, bool may_load);
 
+/* A stack found no room. Counted as lost where the call itself will still find some: else that is
+ * what is lost. */
+void ls_stack_lost(struct ls_thread *self);
+
 /* Switch the taking of stacks off and on (layoutspy_mode). */
 void ls_stack_enable(bool on);
 

@@ -24,6 +24,7 @@
 #include "python_read.h"
 #include "python_walk.h"
 #include "spool.h"
+#include "stack.h"
 #include "wrap.h"
 
 #define NAME_MAX_BYTES 1024
@@ -272,7 +273,7 @@ uint32_t ls_python_capture(struct ls_thread *self, bool may_load) {
         return entry->id;
     uint32_t id = ls_intern(&sights, self, walk.hash, define_sight, &walk);
     if (!id)
-        ls_spool_lost(self, LS_LOST_STACKS, 1);
+        ls_stack_lost(self);
     else
         *entry = (struct ls_stack_entry){walk.hash, id};
     return id;

@@ -545,8 +545,10 @@ def test_run_keeps_stdin_arguments_and_group(tmp_path):
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1])
 def test_run_passes_signals_on(number, tmp_path):
     script = f"trap 'echo got; exit 5' {number.name[3:]}; echo ready; while :; do sleep 0.05; done"
+    # A shell cannot trap what was ignored when it began, as nohup leaves SIGHUP.
     process = subprocess.Popen([LAYOUTSPY, "run", "-q", "sh", "-c", script], text=True,
-                               stdout=subprocess.PIPE, cwd=tmp_path)
+                               stdout=subprocess.PIPE, cwd=tmp_path,
+                               preexec_fn=lambda: signal.signal(number, signal.SIG_DFL))
     assert process.stdout.readline() == "ready\n"
     process.send_signal(number)
     assert process.stdout.readline() == "got\n"
