@@ -8,6 +8,16 @@
 #define __CUDA_DEPRECATED
 #include <cuda.h>
 #include <cuda_runtime_api.h>
+#if __has_include(<cublas_v2.h>)
+#include <cublas_v2.h>
+#else /* a toolkit without it: nothing to compare these rows with */
+#include "layoutspy/api/library_types.h"
+#define API(LIB, ret, name, CLASS, STACK, params, ...) ret name params;
+#define API_WHEN API
+#include "layoutspy/api/library_handle.def"
+#undef API
+#undef API_WHEN
+#endif
 
 #include <stddef.h>
 

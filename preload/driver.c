@@ -15,10 +15,12 @@
 /* The wrappers (wrap.c), by number; other libraries' rows vanish. */
 #define DECLARE_CUDA(ret, name, params) extern ret name params;
 #define DECLARE_CUDART(ret, name, params)
+#define DECLARE_CUBLAS(ret, name, params)
 #define DECLARE_C10(ret, name, params)
 #define DECLARE_TORCH(ret, name, params)
 #define ENTRY_CUDA(name) {LS_API_##name, (void *)name},
 #define ENTRY_CUDART(name)
+#define ENTRY_CUBLAS(name)
 #define ENTRY_C10(name)
 #define ENTRY_TORCH(name)
 

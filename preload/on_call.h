@@ -12,6 +12,7 @@
 #include <stdint.h>
 
 #include "common/roles.h"
+#include "handles.h"
 #include "layoutspy/format.h"
 #include "layoutspy/table.h"
 #include "thread.h"
@@ -51,6 +52,9 @@ static inline __attribute__((always_inline)) uint8_t ls_on_call(struct ls_thread
         return 0;
     case LS_CLASS_DEVICE:
         ls_on_device(self, api, status, field);
+        return 0;
+    case LS_CLASS_LIBRARY:
+        ls_on_library(api, status, field);
         return 0;
     case LS_CLASS_COPY:
         return ls_on_copy(api, status, field);

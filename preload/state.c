@@ -123,6 +123,13 @@ bool ls_session_ensure(bool *started) {
     return epoch != LS_EPOCH_OFF;
 }
 
+uint32_t ls_session_wake_collector(void) {
+    struct ls_spool_header *header = ls_session.header;
+    uint32_t ticket = atomic_fetch_add(&header->wake, 1) + 1;
+    ls_futex(&header->wake, FUTEX_WAKE, INT_MAX, NULL);
+    return ticket;
+}
+
 /*
  * Ask the collector to drain, and wait for it for a bounded time: a container's pid namespace may
  * die with us. What is committed survives us in any case.
@@ -137,8 +144,7 @@ __attribute__((destructor)) static void closing(void) {
     atomic_store(&header->state, LS_RUN_CLOSING);
     pid_t collector = (pid_t)atomic_load(&header->collector_pid);
     if (collector > 0 && (kill(collector, 0) == 0 || errno == EPERM)) {
-        uint32_t ticket = atomic_fetch_add(&header->wake, 1) + 1;
-        ls_futex(&header->wake, FUTEX_WAKE, INT_MAX, NULL);
+        uint32_t ticket = ls_session_wake_collector();
         uint64_t deadline = ls_ns(CLOCK_MONOTONIC) + 1000000000u;
         uint32_t drained;
         while ((int32_t)((drained = atomic_load(&header->drained)) - ticket) < 0 &&

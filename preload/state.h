@@ -54,4 +54,8 @@ extern struct ls_session ls_session;
  * very call, whose thread then has to describe it (describe.h). */
 bool ls_session_ensure(bool *started);
 
+/* Have the collector look at the spool now; waits for nothing. Returns what `drained` will reach.
+ */
+uint32_t ls_session_wake_collector(void);
+
 #endif

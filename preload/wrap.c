@@ -10,6 +10,7 @@
 #include "describe.h"
 #include "driver.h"
 #include "export.h"
+#include "handles.h"
 #include "kernels.h"
 #include "layoutspy/api/types.h"
 #include "on_call.h"
@@ -82,6 +83,12 @@ struct ls_rec_call *ls_leave_slow(struct ls_thread *self, uint32_t size) {
     return record;
 }
 
+void ls_leave_without_memory(void) {
+    int saved = errno;
+    ls_session_wake_collector();
+    errno = saved;
+}
+
 /* What the fields' expressions may use. ls_status is the call's status. */
 #define ls_out(p) ((p) && ls_status == 0 ? (uint64_t)(uintptr_t) * (p) : 0)
 #define ls_outf(p, member) ((p) && ls_status == 0 ? (uint64_t)(uintptr_t)(p)->member : 0)
@@ -111,12 +118,16 @@ enum {
 
 #define F(name, type, expression) (uint64_t)(expression),
 #define WRAP(LIB, ret, name, CLASS, STACK, params, args, ...)                                      \
+    WRAP_WHEN(LIB, ret, name, CLASS, STACK, params, args, true, __VA_ARGS__)
+#define WRAP_WHEN(LIB, ret, name, CLASS, STACK, params, args, condition, ...)                      \
     LS_EXPORT ret name params;                                                                     \
     LS_EXPORT ret name params {                                                                    \
         void *ls_caller = __builtin_return_address(0);                                             \
         ret(*ls_function) params = (ret(*) params)ls_real(LS_API_##name, ls_caller);               \
         if (__builtin_expect(!ls_function, 0))                                                     \
             return (ret)LS_MISSING_##LIB;                                                          \
+        if (!(condition))                                                                          \
+            return ls_function args;                                                               \
         struct ls_call ls_call;                                                                    \
         ls_enter(&ls_call, LS_CLASS_##CLASS, LS_STACK_##STACK, __builtin_frame_address(0));        \
         ret ls_result = ls_function args;                                                          \
@@ -185,6 +196,8 @@ enum {
     WRAP(LIB, ret, name, CLASS, STACK, params, args, __VA_ARGS__)
 #define API_TWIN(LIB, ret, name, twin, CLASS, STACK, params, args, ...)                            \
     WRAP(LIB, ret, twin, CLASS, STACK, params, args, __VA_ARGS__)
+#define API_WHEN(LIB, ret, name, CLASS, STACK, params, args, condition, ...)                       \
+    WRAP_WHEN(LIB, ret, name, CLASS, STACK, params, args, condition, __VA_ARGS__)
 #define API_VOID_WHEN(LIB, name, CLASS, STACK, params, args, condition, ...)                       \
     WRAP_VOID_WHEN(LIB, name, CLASS, STACK, params, args, condition, __VA_ARGS__)
 #define API_MAP(LIB, ret, name, params, args, ...)                                                 \

@@ -49,6 +49,16 @@ LS_INLINE bool ls_may_load(enum ls_class cls) {
            cls == LS_CLASS_GRAPH || cls == LS_CLASS_CAPTURE_BEGIN;
 }
 
+/* Memory ran out, and that is recorded: the collector is to write it down at once. */
+void ls_leave_without_memory(void);
+
+/* The classes of calls that find none. */
+LS_INLINE bool ls_asks_memory(enum ls_class cls) {
+    return cls == LS_CLASS_DEVICE_ALLOC || cls == LS_CLASS_ASYNC_ALLOC ||
+           cls == LS_CLASS_MANAGED_ALLOC || cls == LS_CLASS_ARRAY_ALLOC || cls == LS_CLASS_VMM;
+}
+#define LS_NO_MEMORY 2 /* cudaErrorMemoryAllocation, CUDA_ERROR_OUT_OF_MEMORY */
+
 /* The thread's chunk is full: room in the next one, or NULL and the call is counted as lost. */
 struct ls_rec_call *ls_leave_slow(struct ls_thread *self, uint32_t size);
 
@@ -118,6 +128,8 @@ LS_INLINE void ls_leave(struct ls_call *call, enum ls_api api, enum ls_class cls
             record->field[i] = field[i];
         ls_spool_commit(self, size);
     }
+    if (cls == LS_CLASS_OOM || (ls_asks_memory(cls) && status == LS_NO_MEMORY))
+        ls_leave_without_memory();
     self->frame = call->outer;
     ls_not_busy(self);
 }

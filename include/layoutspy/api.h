@@ -13,6 +13,7 @@
  *   API_PTDS, API_PTSZ: an API and the API_TWIN name_ptds or name_ptsz, in one
  *   API_WIDE(LIB, ret, name, CLASS, STACK, (parameters), (arguments), (header), fields)
  *   API_WIDE_PTSZ: as API_PTSZ
+ *   API_WHEN(LIB, ret, name, CLASS, STACK, (parameters), (arguments), condition, fields)
  *   API_VOID_WHEN(LIB, name, CLASS, STACK, (parameters), (arguments), condition, fields)
  *   API_MAP(LIB, ret, name, (parameters), (arguments), statement)
  *   API_MAP_PTSZ: an API_MAP and the API_MAP_TWIN name_ptsz, in one
@@ -31,8 +32,9 @@
  *             list (a caller of the shorter one leaves the last ones undefined, which harms nothing
  *             in registers and on the stack), ls_by_major(ls_function, ...) tells which is which,
  *             and `header` is what CUDA 13's header says
- *   API_VOID_WHEN  a function that returns nothing; recorded only where the condition holds, which
- *             may use the parameters and is evaluated before the call
+ *   API_WHEN  recorded only where the condition holds, which may use the parameters and is
+ *             evaluated before the call
+ *   API_VOID_WHEN  the same of a function that returns nothing
  *   API_MAP   class MAP: the statement runs after the call and keeps what later records need (a
  *             kernel's name); the call itself is not recorded.
  *
@@ -49,7 +51,7 @@
  *   kind      cudaMemcpyKind as passed; rows without one are cudaMemcpyDefault (4)
  *   stream    as passed; a row without this field runs on the legacy default stream
  *   handle    physical memory of the driver's (cuMemCreate); a handle for other processes, as a
- *             hash of its bytes
+ *             hash of its bytes; of class LIBRARY the library's own object
  *   count     copies of a batch
  *   allocated, reserved  bytes that a framework's allocator has handed out and holds, after the
  *             call; `size` beside them is signed: negative for a block that was given back

@@ -398,6 +398,7 @@ int main(int argc, char **argv) {
     other_process(argv[0]);
     if (device)
         blocks();
+    library_handles();
     CHECK(cudaEventDestroy(event));
     CHECK(cudaStreamDestroy(stream));
     CHECK(cudaFreeHost(pinned));

@@ -50,6 +50,7 @@ void batches(void);
 void graph_memory(void);
 void driver_memory(void);
 void blocks(void); /* of PyTorch's allocator */
+void library_handles(void);
 /* Calls for another process's memory, with one that `self` is started as; what that one does. */
 void other_process(char *self);
 int export_handles(void);

@@ -1,6 +1,6 @@
 /*
  * everycall_memory.c - everycall's second part: mipmapped arrays, batches of copies, memory of
- * other processes, of graphs and of the driver, and what PyTorch's allocator reports.
+ * other processes, of graphs and of the driver, what PyTorch's allocator reports, and handles.
  */
 #include <spawn.h>
 #include <sys/wait.h>
@@ -257,4 +257,27 @@ void blocks(void) {
     _ZN3c1027reportMemoryUsageToProfilerEPvlllNS_6DeviceE(device, -1024, 0, 2 << 20, cuda);
     _ZN3c1027reportOutOfMemoryToProfilerElmmNS_6DeviceE(1l << 40, 0, 2 << 20, cuda);
     _ZN3c1027reportOutOfMemoryToProfilerElllNS_6DeviceE(1l << 40, 0, 2 << 20, cuda);
+}
+
+/* What a handle is told: only what it did not know yet is recorded, a refusal always. */
+void library_handles(void) {
+    cublasHandle_t handle = NULL;
+    void *workspace = NULL;
+
+    CHECK(cudaMalloc(&workspace, 1 << 20));
+    CHECK(cublasCreate_v2(&handle));
+    for (int i = 0; i < 3; i++) {
+        CHECK(cublasSetStream_v2(handle, stream));
+        CHECK(cublasSetWorkspace_v2(handle, workspace, 1 << 20));
+        REFUSED(cublasSetWorkspace_v2(handle, (char *)workspace + 1, 1 << 19));
+    }
+    CHECK(cublasSetStream_v2(handle, NULL));
+    CHECK(cublasSetWorkspace_v2(handle, workspace, 1 << 19));
+    CHECK(cublasDestroy_v2(handle));
+    REFUSED(cublasDestroy_v2(handle));
+    CHECK(cublasCreate_v2(&handle)); /* where the first one was, perhaps: it knows nothing */
+    CHECK(cublasSetStream_v2(handle, NULL));
+    CHECK(cublasDestroy_v2(handle));
+    REFUSED(cublasCreate_v2(NULL));
+    CHECK(cudaFree(workspace));
 }

@@ -41,14 +41,14 @@ def _rows(path):
     text = _without_comments(path.read_text())
     at = 0
     while True:
-        match = re.compile(r"\b(API(?:_TWIN|_PTDS|_PTSZ|_MAP_PTSZ|_MAP|_MAP_VOID|_VOID_WHEN|_WIDE|_WIDE_PTSZ)?)\s*\(").search(text, at)
+        match = re.compile(r"\b(API(?:_TWIN|_PTDS|_PTSZ|_MAP_PTSZ|_MAP|_MAP_VOID|_VOID_WHEN|_WHEN|_WIDE|_WIDE_PTSZ)?)\s*\(").search(text, at)
         if not match:
             return
         form = match.group(1)
         parts, at = _arguments(text, match.end() - 1)
         if form in ("API_MAP_VOID", "API_VOID_WHEN"):
             parts.insert(1, "void")
-        if form == "API_VOID_WHEN":
+        if form in ("API_VOID_WHEN", "API_WHEN"):
             del parts[7]  # the condition
         if form.startswith("API_WIDE"):
             del parts[7]  # what the header says

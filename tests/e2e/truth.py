@@ -35,6 +35,24 @@ class Call:
         return f"{self.name}({', '.join(f'{k}={v}' for k, v in self.keys.items())}) = {self.status}"
 
 
+class Handles:
+    """What the handles of libraries were told last: setters that change nothing are not recorded."""
+
+    def __init__(self):
+        self.told = {}
+
+    def repeats(self, name, status, values):
+        if TABLE[name].cls != "library" or status != 0:
+            return False
+        handle, *rest = (int(values[field]) % U64 for field, _ in TABLE[name].fields)
+        if not rest:  # made, or gone
+            self.told = {key: value for key, value in self.told.items() if key[1] != handle}
+            return False
+        before = self.told.get((name, handle))
+        self.told[name, handle] = rest
+        return before == rest
+
+
 class Process:
     """One process image: from its #start to the next one of the same pid."""
 
@@ -42,6 +60,7 @@ class Process:
         self.pid, self.program = pid, program
         self.calls = []  # by the program, of the table, in the log's order
         self.own = []  # by layoutspy, outside the table: questions it asked
+        self.handles = Handles()
         self.live = None  # from the #live notes, where the device wrote them
         self.ended = False  # it wrote its #exit note
 
@@ -92,7 +111,8 @@ def parse_log(path):
             if process.ended:  # a thread or destructor that goes on after the device took stock
                 process.live = None
             if call.name in RECORDED:
-                process.calls.append(call)
+                if not process.handles.repeats(call.name, call.status, call.keys):
+                    process.calls.append(call)
             elif call.by == "layoutspy" and call.name not in TABLE:
                 process.own.append(call)
     return processes
@@ -198,8 +218,11 @@ def call_differences(row, call, recorded, kernels):
 def _trace_calls(trace, ids):
     """tid -> its calls in order of completion. A tid used twice is one sequence, as in the log."""
     tids = {row["id"]: row["tid"] for row in trace.rows("SELECT id, tid FROM thread")}
-    threads = defaultdict(list)
+    threads, handles = defaultdict(list), Handles()
     for row in trace.rows("SELECT * FROM call ORDER BY id"):
+        api = ids.get(row["api"])
+        if api and handles.repeats(api.name, row["status"], {n: row[f"f{i}"] for i, (n, _) in enumerate(api.fields)}):
+            continue  # two threads, or more handles than the library keeps apart
         threads[tids.get(row["thread"], -1)].append(row)
     return threads
 
