@@ -21,8 +21,10 @@
 #include "watch.h"
 
 #define DRAIN_MS 50        /* between looks at the spool */
+#define DRAIN_BUSY_MS 5    /* when much has come: an oom waits for all that came before it */
 #define DRAIN_QUIET_MS 200 /* when nothing has come for a while */
 #define QUIET_DRAINS 40
+#define BUSY_RECORDS 4096
 #define LOCK_WAIT_MS 5000
 #define LOCK_POLL_MS 20
 #define LIVE_DRAIN_MS 1000 /* for a live target's collector to answer */
@@ -115,7 +117,10 @@ static bool follow(struct ls_ingest *ingest, struct ls_watch *watch, char *why, 
             quiet = 0;
         if (!ls_ingest_idle(ingest, why, size))
             return false;
-        futex_wait(&spool->header->wake, wake, quiet < QUIET_DRAINS ? DRAIN_MS : DRAIN_QUIET_MS);
+        futex_wait(&spool->header->wake, wake,
+                   count > BUSY_RECORDS   ? DRAIN_BUSY_MS
+                   : quiet < QUIET_DRAINS ? DRAIN_MS
+                                          : DRAIN_QUIET_MS);
     }
 }
 

@@ -10,9 +10,11 @@
 #include "common/roles.h"
 #include "ingest_internal.h"
 #include "layoutspy/table.h"
+#include "now.h"
 #include "term.h"
 
 #define RECORDS_PER_COMMIT 200000
+#define OOM_COMMIT_MS 10      /* between commits for the sake of an oom alone */
 #define RECORDS_PER_TICK 4096 /* of the progress line, where one was started */
 
 static void load_progress(sqlite3_stmt *stmt, void *context) {
@@ -72,6 +74,7 @@ bool ls_ingest_open(struct ls_ingest *ingest, struct ls_spool *spool, char *why,
     ls_modules_load(&ingest->modules, db);
     ls_stacks_load(&ingest->stacks);
     ls_block_load(ingest);
+    ls_library_load(ingest);
     ls_ingest_put_start(ingest);
     ls_db_commit(db);
     return !failed(ingest, why, size);
@@ -101,7 +104,10 @@ static bool commit(struct ls_ingest *ingest, struct ls_merge *merge) {
                   "true");
     ls_ingest_store_born(ingest);
     ls_block_store(ingest);
+    ls_oom_store(ingest);
+    ls_census_store(ingest);
     put_progress(ingest);
+    ingest->ooms.urgent = false;
     if (!ls_db_commit(&ingest->db))
         return false;
     for (uint32_t slot = 0; slot < LS_CHUNK_MAX; slot++) {
@@ -109,6 +115,18 @@ static bool commit(struct ls_ingest *ingest, struct ls_merge *merge) {
             ls_spool_free_chunk(ingest->spool, slot);
         ingest->progress[slot].hand_back = false;
     }
+    return true;
+}
+
+/* An oom is to be in the trace at once, whatever else there is to read; but where they come in
+ * thousands, not each by itself. */
+static bool oom_is_urgent(struct ls_ingest *ingest) {
+    if (!ingest->ooms.urgent)
+        return false;
+    int64_t now = ls_now_ms();
+    if (now - ingest->ooms.committed_ms < OOM_COMMIT_MS)
+        return false;
+    ingest->ooms.committed_ms = now;
     return true;
 }
 
@@ -123,7 +141,7 @@ int64_t ls_ingest_drain(struct ls_ingest *ingest, bool all, char *why, size_t si
     ingest->out_of_memory |= !good;
     while (good && (record = ls_merge_next(merge, &thread))) {
         ls_ingest_record(ingest, record, thread);
-        if (++count % RECORDS_PER_COMMIT == 0)
+        if (++count % RECORDS_PER_COMMIT == 0 || oom_is_urgent(ingest))
             good = commit(ingest, merge);
         if (count % RECORDS_PER_TICK == 0)
             ls_progress_tick();
@@ -151,7 +169,10 @@ void ls_ingest_close(struct ls_ingest *ingest) {
             free(ingest->born[i]);
     free(ingest->born);
     free(ingest->passed_copy);
+    free(ingest->census.waiting);
     ls_block_close(ingest);
+    ls_oom_close(&ingest->ooms);
+    ls_library_close(ingest);
     ls_live_destroy(&ingest->memory);
     ls_live_destroy(&ingest->arrays);
     if (ingest->stacks.db)

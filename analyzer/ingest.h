@@ -14,6 +14,7 @@
 
 #include "clock.h"
 #include "ingest_block.h"
+#include "ingest_oom.h"
 #include "live.h"
 #include "merge.h"
 #include "modules.h"
@@ -28,6 +29,8 @@ struct ls_ingest {
     struct ls_live memory, arrays;
     bool array_levels; /* `arrays` had some */
     struct ls_blocks blocks;
+    struct ls_ooms ooms;
+    struct ls_handle *handles; /* of libraries (ingest_library.c) */
     struct ls_modules modules;
     struct ls_stacks stacks;
     struct ls_symbolizer names; /* of kernels: a worker apart from that of the stacks */
@@ -35,6 +38,12 @@ struct ls_ingest {
     int64_t *passed_copy; /* by thread: start of the last copy that was made inside another call */
     uint32_t passed_threads;
     int64_t next_call;
+    struct ls_censuses {
+        uint32_t last; /* whose tensors were numbered last, and how far; 0: none yet */
+        int64_t tensors;
+        struct ls_census_oom *waiting; /* for the oom that each was made for to be known */
+        size_t waiting_count, waiting_room;
+    } census;
     int64_t end_ns;        /* of the last record */
     struct ls_life **born; /* lifetimes that began since the last commit */
     size_t born_count, born_room;

@@ -193,6 +193,11 @@ static struct ls_block *find(struct ls_block *among, uint64_t address) {
     return block;
 }
 
+int64_t ls_block_at(const struct ls_ingest *ingest, uint64_t address) {
+    const struct ls_block *block = find(ingest->blocks.live, address);
+    return block ? block->id : 0;
+}
+
 /* The memory is handed out: whoever had it before has it no more. */
 static void end_earlier(struct ls_ingest *ingest, struct ls_audit *audit, uint64_t address,
                         uint64_t size, int64_t now_ns, bool capturing) {
@@ -286,34 +291,14 @@ void ls_block_report(struct ls_ingest *ingest, const struct ls_timed_call *call)
     put_memory(ingest, call, device, allocated, reserved);
 }
 
-void ls_block_oom(struct ls_ingest *ingest, const struct ls_timed_call *call) {
-    const struct ls_rec_call *record = call->record;
-    const struct ls_roles *roles = &ls_roles[record->head.api];
-    uint8_t device = (uint8_t)ls_role(record, roles->device, record->head.device);
-    struct ls_track *track = ls_wait_of_thread(ingest, call->thread);
-    bool asked = track && track->info;
-    ls_db_put(&ingest->db, LS_PUT_OOM, asked ? "iiiuuuuuzi" : "iiiuuunnzi", call->id,
-              call->start_ns, (int64_t)device, ls_role(record, roles->size, 0),
-              ls_role(record, roles->allocated, 0), ls_role(record, roles->reserved, 0),
-              asked ? track->free_bytes : 0, asked ? track->total_bytes : 0, (int64_t)record->stack,
-              (int64_t)call->thread);
-    if (track)
-        ls_wait_deferred(ingest, track, call);
-}
-
 void ls_block_mem_info(struct ls_ingest *ingest, const struct ls_timed_call *call) {
     const struct ls_rec_call *record = call->record;
     const struct ls_roles *roles = &ls_roles[record->head.api];
-    struct ls_track *track = ls_wait_of_thread(ingest, call->thread);
-    if (track)
-        ls_wait_deferred(ingest, track, call);
     if (record->status != 0)
         return;
     uint64_t unused = ls_role(record, roles->free, 0), total = ls_role(record, roles->total, 0);
     ls_db_put(&ingest->db, LS_PUT_MEMORY, "iiinnuu", call->id, call->start_ns,
               (int64_t)record->head.device, (int64_t)0, (int64_t)0, unused, total);
-    if (track)
-        ls_wait_told(track, record);
 }
 
 enum { RESERVED_NOW = 5, USED_NOW = 7 }; /* cudaMemPoolAttrReservedMemCurrent, UsedMemCurrent */
@@ -376,6 +361,7 @@ void ls_block_load(struct ls_ingest *ingest) {
         "SELECT id,start_ns,end_ns,device,address,size,end_call,free_stack,waited FROM block "
         "WHERE free_ns IS NULL ORDER BY IFNULL(end_call,id)",
         load_block, ingest);
+    ls_oom_load(ingest);
     ls_wait_load(ingest);
 }
 

@@ -8,6 +8,7 @@
  * ingest_vmm.c     reserved addresses, physical memory, mappings
  * ingest_caller.c  whose code called: the module of a stack's innermost frame; who called that one
  * ingest_capture.c which streams are being captured
+ * ingest_oom.c     requests that failed (ingest_oom.h)
  * ingest_replay.c  the last calls once more, when a recording is taken up again
  *
  * An allocator holds its device's lock while it reports, so the reports of one device come in the
@@ -38,9 +39,11 @@ struct ls_caller {
         uint64_t *address; /* with a depth: its innermost return addresses */
         uint64_t entry;    /* else: of _PYTORCH, the innermost one outside of libc10_cuda */
     };
-    uint32_t modules; /* their generation */
-    uint8_t depth;    /* 0: unknown or resolved */
-    uint8_t holder;   /* enum ls_holder */
+    const char *owner; /* a library that called for itself, or NULL; not of settled ones */
+    uint32_t modules;  /* their generation */
+    uint8_t depth;     /* 0: unknown or resolved */
+    uint8_t holder;    /* enum ls_holder */
+    bool settled;      /* its frames are in the tables */
 };
 
 struct ls_callers {
@@ -54,6 +57,8 @@ enum ls_holder ls_caller_of(struct ls_ingest *ingest, uint32_t stack);
 /* Of a stack of _PYTORCH: the call into the allocator that it belongs to, as the address that it
  * returns to. 0: unknown, or none. */
 uint64_t ls_caller_entry(struct ls_ingest *ingest, uint32_t stack);
+/* The library that called for itself, static; NULL: whoever the program is. */
+const char *ls_caller_owner(struct ls_ingest *ingest, uint32_t stack);
 void ls_caller_load(struct ls_ingest *ingest);
 void ls_caller_close(struct ls_callers *callers);
 
@@ -91,11 +96,9 @@ struct ls_wait {
 struct ls_track {
     bool busy;    /* something below is set */
     bool asked;   /* events were asked for since the last one was recorded */
-    bool info;    /* free_bytes and total_bytes are of the last call */
     bool crowded; /* more events than there is room for */
     uint8_t count;
     uint64_t entry; /* the call into the allocator that recorded the events; 0: unknown */
-    uint64_t free_bytes, total_bytes;
     struct {
         uint64_t event, stream;
         int64_t id, done_ns; /* done_ns 0: not seen to pass */
@@ -144,9 +147,10 @@ struct ls_blocks {
 };
 
 void ls_block_report(struct ls_ingest *ingest, const struct ls_timed_call *call);
-void ls_block_oom(struct ls_ingest *ingest, const struct ls_timed_call *call);
 void ls_block_mem_info(struct ls_ingest *ingest, const struct ls_timed_call *call);
 void ls_block_pool(struct ls_ingest *ingest, const struct ls_timed_call *call);
+/* The live block at exactly this address: its id, or 0. */
+int64_t ls_block_at(const struct ls_ingest *ingest, uint64_t address);
 /* Memory began or ended: from ingest_memory.c. */
 void ls_block_life_began(struct ls_ingest *ingest, struct ls_life *life);
 void ls_block_life_ended(struct ls_ingest *ingest, struct ls_life *life);
@@ -191,8 +195,6 @@ void ls_wait_undecided(struct ls_ingest *ingest, struct ls_audit *audit, struct 
 /* During a capture, memory is handed out again: its undecided blocks were free at once. */
 void ls_wait_reused(struct ls_ingest *ingest, struct ls_audit *audit, uint64_t address,
                     uint64_t size);
-/* The thread asked for the device's free memory. */
-void ls_wait_told(struct ls_track *track, const struct ls_rec_call *record);
 struct ls_track *ls_wait_of_thread(struct ls_ingest *ingest, uint32_t thread);
 /* The capture is over: what is still undecided is free by now. */
 void ls_wait_decide(struct ls_ingest *ingest, uint8_t device, int64_t now_ns);
@@ -208,6 +210,9 @@ void ls_capture_track(struct ls_ingest *ingest, const struct ls_timed_call *call
 bool ls_capture_has(struct ls_ingest *ingest, uint64_t stream);
 
 /* ---- replay ---- */
+
+/* What threads did last, and captures, are in the last calls. */
+#define LS_CALLS_TAKEN_UP 200000
 
 /* The last `count` calls of the trace, in their order. */
 void ls_replay(struct ls_ingest *ingest, int64_t count,

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "detect/owner.h"
 #include "ingest_internal.h"
 
 #define STACKS_MAX (1u << 24) /* a higher number is damage */
@@ -40,6 +41,18 @@ static bool lies_in(const struct ls_module *module, uint64_t address) {
     return address - 1 >= module->start && address - 1 < module->end;
 }
 
+/* Past those that forward for somebody else. */
+static const char *owner_of(struct ls_ingest *ingest, const struct ls_caller *caller) {
+    for (int i = 0; i < caller->depth; i++) {
+        const struct ls_module *module =
+            ls_modules_find(&ingest->modules, caller->modules, caller->address[i] - 1);
+        struct ls_owner owner = ls_owner_of_module(module ? module->path : NULL, LS_MEMORY_DEVICE);
+        if (owner.rule != LS_OWNER_PASS)
+            return owner.rule == LS_OWNER_LIBRARY ? owner.name : NULL;
+    }
+    return NULL;
+}
+
 static void resolve(struct ls_ingest *ingest, struct ls_caller *caller) {
     const struct ls_module *module =
         ls_modules_find(&ingest->modules, caller->modules, caller->address[0] - 1);
@@ -48,6 +61,7 @@ static void resolve(struct ls_ingest *ingest, struct ls_caller *caller) {
     uint64_t *address = caller->address;
     int depth = caller->depth, i = 1;
     caller->holder = (uint8_t)holder_of(module->path);
+    caller->owner = owner_of(ingest, caller);
     caller->depth = 0;
     while (i < depth && lies_in(module, address[i]))
         i++;
@@ -96,6 +110,14 @@ uint64_t ls_caller_entry(struct ls_ingest *ingest, uint32_t stack) {
     return caller ? caller->entry : 0;
 }
 
+const char *ls_caller_owner(struct ls_ingest *ingest, uint32_t stack) {
+    const struct ls_caller *caller = find(ingest, stack);
+    if (!caller || !caller->settled)
+        return caller ? caller->owner : NULL;
+    struct ls_owner owner = ls_owner_of(ingest->db.db, stack, LS_MEMORY_DEVICE);
+    return owner.rule == LS_OWNER_LIBRARY ? owner.name : NULL;
+}
+
 static void load_raw(sqlite3_stmt *stmt, void *context) {
     add(context, (uint32_t)sqlite3_column_int64(stmt, 0), (uint32_t)sqlite3_column_int64(stmt, 1),
         sqlite3_column_blob(stmt, 2), (uint32_t)sqlite3_column_bytes(stmt, 2) / sizeof(uint64_t));
@@ -109,6 +131,7 @@ static void load_settled(sqlite3_stmt *stmt, void *context) {
     enum ls_holder holder = holder_of((const char *)sqlite3_column_text(stmt, 1));
     if (!caller)
         return;
+    caller->settled = true;
     if (caller->holder == LS_HOLDER_UNKNOWN)
         caller->holder = (uint8_t)holder;
     else if (holder != LS_HOLDER_PYTORCH)

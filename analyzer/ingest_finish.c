@@ -12,6 +12,7 @@
 
 #include "ingest_internal.h"
 #include "layoutspy/table.h"
+#include "moments.h"
 #include "now.h"
 #include "phases.h"
 #include "steps.h"
@@ -108,10 +109,12 @@ bool ls_ingest_finish(struct ls_ingest *ingest, char *why, size_t size) {
         ls_stacks_give_up(&ingest->stacks);
         ls_ingest_end_reused(ingest);
         ls_ingest_store_born(ingest);
+        ls_census_finish(ingest);
         ls_audit_put_end(ingest);
         ls_phases_build(db);
         ls_steps_build(db);
         ls_ingest_put_end(ingest);
+        ls_moments_build(db);
         drop_superseded_coverage(ingest);
         ls_db_exec(db, indexes); /* in the transaction that says that it ended */
     }

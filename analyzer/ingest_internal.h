@@ -19,6 +19,8 @@ struct ls_timed_call {
 /* The array of `count` elements of `size` bytes, with room for one more: it may have moved. NULL:
  * out of memory, it is as it was. */
 void *ls_ingest_room(void *array, size_t count, size_t *room, size_t size);
+/* Bytes that a call which allocates asked for; where it failed, at least so many. */
+uint64_t ls_ingest_asked_size(const struct ls_rec_call *call);
 void ls_ingest_alloc(struct ls_ingest *ingest, const struct ls_timed_call *call);
 void ls_ingest_free(struct ls_ingest *ingest, const struct ls_timed_call *call);
 /* A level of a mipmapped array: known to copies, but no lifetime of its own. */
@@ -35,6 +37,18 @@ void ls_ingest_end_life(struct ls_ingest *ingest, struct ls_life *life,
 void ls_ingest_store_born(struct ls_ingest *ingest); /* before each commit */
 void ls_ingest_load_live(struct ls_ingest *ingest);
 void ls_ingest_end_reused(struct ls_ingest *ingest); /* before the end */
+
+/* ingest_census.c: begin and end, storages and tensors of a census; what later records tell. */
+void ls_census_put(struct ls_ingest *ingest, const struct ls_rec_census *record);
+void ls_census_put_storage(struct ls_ingest *ingest, const struct ls_rec_storage *record);
+void ls_census_put_tensor(struct ls_ingest *ingest, const struct ls_rec_tensor *record);
+void ls_census_store(struct ls_ingest *ingest);  /* before each commit */
+void ls_census_finish(struct ls_ingest *ingest); /* before the end */
+
+/* ingest_library.c: handles of libraries */
+void ls_library_call(struct ls_ingest *ingest, const struct ls_timed_call *call);
+void ls_library_load(struct ls_ingest *ingest);
+void ls_library_close(struct ls_ingest *ingest);
 
 /* ingest_record.c: any record; the names of enum ls_lost in the trace. */
 extern const char *const ls_lost_name[LS_LOST_COUNT];

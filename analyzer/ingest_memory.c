@@ -54,6 +54,15 @@ static uint64_t array_size(const struct ls_rec_call *call, const struct ls_roles
     return width * (height ? height : 1) * (depth ? depth : 1) * element;
 }
 
+uint64_t ls_ingest_asked_size(const struct ls_rec_call *call) {
+    const struct ls_roles *roles = &ls_roles[call->head.api];
+    uint64_t size = ls_role(call, roles->size, 0);
+    if (size || roles->width < 0)
+        return size;
+    return array_size(call, roles,
+                      roles->format < 0 ? 1 : element_bytes(ls_role(call, roles->format, 0)));
+}
+
 void *ls_ingest_room(void *array, size_t count, size_t *room, size_t size) {
     if (count < *room)
         return array;
@@ -80,6 +89,7 @@ static void end_life(struct ls_ingest *ingest, struct ls_life *life) {
         return;
     }
     ls_block_life_ended(ingest, life);
+    ls_oom_life_ended(&ingest->ooms, life);
     if (!life->stored)
         return;
     ls_db_put(&ingest->db, LS_PUT_ALLOCATION_END, "izzzii", life->end_ns, (int64_t)life->free_api,
@@ -120,6 +130,7 @@ void ls_ingest_begin_life(struct ls_ingest *ingest, struct ls_live *live, struct
     ingest->born = born;
     born[ingest->born_count++] = life;
     ls_block_life_began(ingest, life);
+    ls_oom_life_began(&ingest->ooms, life);
     if (!ls_live_add(live, life)) {
         ingest->out_of_memory = true; /* `born` has it: its row is put all the same */
         return;
@@ -281,6 +292,7 @@ static void load_life(sqlite3_stmt *stmt, void *context) {
         return;
     }
     ls_block_life_loaded(ingest, life);
+    ls_oom_life_began(&ingest->ooms, life);
 }
 
 /* `f4` of the calls that allocate arrays is their format: its place is asked of the table. */

@@ -90,9 +90,9 @@ static void (*const derive[LS_CLASS_COUNT])(struct ls_ingest *, const struct ls_
     [LS_CLASS_EVENT] = ls_capture_track,
     [LS_CLASS_STREAM] = ls_capture_track,
     [LS_CLASS_BLOCK] = ls_block_report,
-    [LS_CLASS_OOM] = ls_block_oom,
     [LS_CLASS_MEM_INFO] = ls_block_mem_info,
     [LS_CLASS_POOL] = ls_block_pool,
+    [LS_CLASS_LIBRARY] = ls_library_call,
     [LS_CLASS_VMM] = ls_vmm_range,
     [LS_CLASS_VMM_MAP] = ls_vmm_map,
     [LS_CLASS_VMM_UNMAP] = ls_vmm_unmap,
@@ -110,8 +110,10 @@ static void ingest_call(struct ls_ingest *ingest, const struct ls_rec_call *reco
     ls_db_put_call(&ingest->db, call.id, call.start_ns, call.end_ns - call.start_ns, thread,
                    record);
     ls_wait_track(ingest, &call);
+    ingest->ooms.ended_bytes = 0;
     if (derive[ls_api_info[record->head.api].cls])
         derive[ls_api_info[record->head.api].cls](ingest, &call);
+    ls_oom_track(ingest, &call);
 }
 
 static void ingest_kernel(struct ls_ingest *ingest, const struct ls_rec_kernel *record) {
@@ -188,6 +190,15 @@ void ls_ingest_record(struct ls_ingest *ingest, const struct ls_record *record, 
         break;
     case LS_REC_LOST:
         ingest_lost(ingest, (const struct ls_rec_lost *)record);
+        break;
+    case LS_REC_CENSUS:
+        ls_census_put(ingest, (const struct ls_rec_census *)record);
+        break;
+    case LS_REC_STORAGE:
+        ls_census_put_storage(ingest, (const struct ls_rec_storage *)record);
+        break;
+    case LS_REC_TENSOR:
+        ls_census_put_tensor(ingest, (const struct ls_rec_tensor *)record);
         break;
     default:
         break;

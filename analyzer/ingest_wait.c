@@ -21,7 +21,6 @@
 #include "ingest_internal.h"
 
 #define THREADS_MAX (1u << 20) /* a higher number is damage */
-#define CALLS_TAKEN_UP 200000  /* what threads did last, and captures, are in the last calls */
 
 struct ls_track *ls_wait_of_thread(struct ls_ingest *ingest, uint32_t thread) {
     struct ls_blocks *blocks = &ingest->blocks;
@@ -39,17 +38,8 @@ struct ls_track *ls_wait_of_thread(struct ls_ingest *ingest, uint32_t thread) {
     return &blocks->track[thread];
 }
 
-void ls_wait_told(struct ls_track *track, const struct ls_rec_call *record) {
-    const struct ls_roles *roles = &ls_roles[record->head.api];
-    if (record->status != 0)
-        return;
-    track->busy = track->info = true;
-    track->free_bytes = ls_role(record, roles->free, 0);
-    track->total_bytes = ls_role(record, roles->total, 0);
-}
-
 static void forget(struct ls_track *track) {
-    track->busy = track->asked = track->info = track->crowded = false;
+    track->busy = track->asked = track->crowded = false;
     track->count = 0;
 }
 
@@ -58,7 +48,6 @@ static bool told_later(struct ls_track *track, const struct ls_rec_call *record)
     if (record->stack || track->count == 0 || track->entry == 0)
         return false;
     track->asked = true;
-    track->info = false;
     return true;
 }
 
@@ -123,7 +112,7 @@ static void track_recorded(struct ls_ingest *ingest, const struct ls_timed_call 
     forget_event(track, event);
     track->entry = entry;
     track->busy = true;
-    track->asked = track->info = false;
+    track->asked = false;
     if (track->count == LS_TRACK_EVENTS) {
         track->crowded = true;
         return;
@@ -167,8 +156,6 @@ void ls_wait_track(struct ls_ingest *ingest, const struct ls_timed_call *call) {
         break;
     case LS_CLASS_DEVICE:
     case LS_CLASS_BLOCK: /* these see to it themselves */
-    case LS_CLASS_OOM:
-    case LS_CLASS_MEM_INFO:
         return;
     default:
         break;
@@ -391,9 +378,8 @@ static void take_up(struct ls_ingest *ingest, const struct ls_timed_call *call) 
     } else if (track) {
         if (!told_later(track, record))
             forget(track);
-        if (cls == LS_CLASS_MEM_INFO)
-            ls_wait_told(track, record);
     }
+    ls_oom_take_up(ingest, call);
 }
 
 static void load_wait(sqlite3_stmt *stmt, void *context) {
@@ -419,7 +405,8 @@ static void load_wait(sqlite3_stmt *stmt, void *context) {
 }
 
 void ls_wait_load(struct ls_ingest *ingest) {
-    ls_replay(ingest, CALLS_TAKEN_UP, take_up);
+    ls_replay(ingest, LS_CALLS_TAKEN_UP, take_up);
+    ls_oom_taken_up(ingest);
     /* After that: old calls say nothing of the waits that are still open. */
     ls_db_each(&ingest->db, "SELECT id,block,event FROM block_wait WHERE done_ns IS NULL",
                load_wait, ingest);

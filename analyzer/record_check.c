@@ -64,6 +64,27 @@ static bool check_mark(const struct ls_rec_mark *mark) {
            mark->kind >= LS_MARK_STEP && mark->kind < LS_MARK_KINDS;
 }
 
+static bool check_census(const struct ls_rec_census *census) {
+    return check_text(&census->head, offsetof(struct ls_rec_census, text), 1) &&
+           census->census != 0 && census->state >= LS_CENSUS_BEGINS &&
+           census->state < LS_CENSUS_STATES && census->reason >= LS_CENSUS_OOM &&
+           census->reason < LS_CENSUS_REASONS;
+}
+
+static bool check_storage(const struct ls_rec_storage *storage) {
+    return storage->head.size == sizeof *storage && storage->census != 0 && storage->id != 0;
+}
+
+/* dtype, class and paths follow the sizes and the strides. */
+static bool check_tensor(const struct ls_rec_tensor *tensor) {
+    if (tensor->head.size < sizeof *tensor || tensor->census == 0 || tensor->storage == 0 ||
+        tensor->dims > LS_TENSOR_DIMS || tensor->paths_told > tensor->paths ||
+        tensor->paths_told > LS_RECORD_LARGEST)
+        return false;
+    return check_text(&tensor->head, sizeof *tensor + 2 * tensor->dims * sizeof tensor->shape[0],
+                      2 + (int)tensor->paths_told);
+}
+
 static bool check_body(const struct ls_record *record) {
     switch (record->type) {
     case LS_REC_PAD:
@@ -89,6 +110,12 @@ static bool check_body(const struct ls_record *record) {
         return check_python((const struct ls_rec_python *)record);
     case LS_REC_MARK:
         return check_mark((const struct ls_rec_mark *)record);
+    case LS_REC_CENSUS:
+        return check_census((const struct ls_rec_census *)record);
+    case LS_REC_STORAGE:
+        return check_storage((const struct ls_rec_storage *)record);
+    case LS_REC_TENSOR:
+        return check_tensor((const struct ls_rec_tensor *)record);
     case LS_REC_LOST:
         return record->size == sizeof(struct ls_rec_lost) && record->api < LS_LOST_COUNT;
     default:

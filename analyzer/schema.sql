@@ -7,7 +7,7 @@
 -- face: their names and columns do not change, more columns may come.
 
 PRAGMA application_id = 0x4c537079; -- "LSpy": what `file` and readers tell a trace by
-PRAGMA user_version = 2; -- the schema's version: readers refuse a newer one
+PRAGMA user_version = 3; -- the schema's version: readers refuse a newer one
 
 -- Key and value about the recording. Keys: schema, layoutspy_version, start_real_ns, end_ns (of
 -- the last record), ended (exit | killed: by a
@@ -96,10 +96,71 @@ CREATE TABLE block_wait(id INTEGER PRIMARY KEY, block INTEGER, event INTEGER, st
 CREATE TABLE memory(id INTEGER PRIMARY KEY, ts_ns INTEGER, device INTEGER, allocated INTEGER,
     reserved INTEGER, device_free INTEGER, device_total INTEGER);
 
--- A framework's allocator gave up. device_free, device_total: what it asked just before.
+-- Memory was asked for and there was none: a request that failed at least once, with all that the
+-- same thread did about it. id: the call that told of it: the allocator's report (source 1), or the
+-- first call of the runtime or the driver that failed (source 2). ts_ns: of that call. requested: by
+-- whoever called the allocator; asked: by the allocator, of the driver (rounded up). recovered: 1, a
+-- retry succeeded: a stall, no error; 0: the program got the error. attempts: calls that failed; 0:
+-- the allocator gave up without asking (a limit set in the program). first_call, last_call: call.id
+-- of all that belongs to it, as oom_call lists. flushed_*: what was given back to the driver between
+-- the first failure and the end, and the time in it; waited_ns: in waits for the device. owner: a
+-- library that asked for itself (nccl, cublas), NULL: whoever the program is. allocated, reserved: of
+-- a framework's allocator; where there is none (source 2) allocated is what `allocation` held on the
+-- device, and reserved NULL. pending: given back, but still used by other streams; cached: reserved
+-- by the allocator and neither allocated nor pending. device_free, device_total: as the program's own
+-- cudaMemGetInfo said in that very call, else NULL. largest_hole: the largest free piece of the
+-- allocator's memory; NULL until the recording is finished, and where there is no such allocator.
 CREATE TABLE oom(id INTEGER PRIMARY KEY, ts_ns INTEGER, device INTEGER, requested INTEGER,
     allocated INTEGER, reserved INTEGER, device_free INTEGER, device_total INTEGER, stack INTEGER,
-    thread INTEGER);
+    thread INTEGER, source INTEGER, asked INTEGER, recovered INTEGER, attempts INTEGER,
+    first_call INTEGER, last_call INTEGER, flushed_calls INTEGER, flushed_bytes INTEGER,
+    flush_ns INTEGER, waited_ns INTEGER, owner TEXT, pending INTEGER, cached INTEGER,
+    largest_hole INTEGER);
+
+-- What happened in an oom, in order. id: call.id; kind: 1 a request failed, 2 memory was given back,
+-- 3 waited for the device, 4 asked for free memory, 5 a request succeeded, 6 the allocator's report.
+CREATE TABLE oom_call(id INTEGER PRIMARY KEY, oom INTEGER, kind INTEGER, bytes INTEGER);
+
+-- Moments worth looking at, and what each segment of a framework's allocator was then. kind: 1 the
+-- most was allocated, 2 the most was reserved, 3 an oom (`oom` is its id), 4 the end. segment_state:
+-- live + pending + free = size; hole: the largest free piece; blocks: live ones; oldest: block.id of
+-- the oldest live one. address: of the memory; of an expandable segment, of each piece that is mapped
+-- in one. Made when the recording is finished.
+CREATE TABLE moment(id INTEGER PRIMARY KEY, kind INTEGER, ts_ns INTEGER, device INTEGER, oom INTEGER,
+    allocated INTEGER, pending INTEGER, reserved INTEGER, largest_hole INTEGER);
+CREATE TABLE segment_state(moment INTEGER, address INTEGER, size INTEGER, live INTEGER,
+    pending INTEGER, free INTEGER, hole INTEGER, blocks INTEGER, oldest INTEGER,
+    PRIMARY KEY(moment, address)) WITHOUT ROWID;
+
+-- Which Python objects held device memory. reason: 1 an oom (`oom` is its id), 2 asked for by
+-- `layoutspy census`, 3 at exit. state: 1 it never ended, 2 complete, 3 cut short, 4 could not run;
+-- detail says why. nodes: of autograd graphs.
+CREATE TABLE census(id INTEGER PRIMARY KEY, ts_ns INTEGER, end_ns INTEGER, reason INTEGER,
+    oom INTEGER, state INTEGER, objects INTEGER, tensors INTEGER, nodes INTEGER, detail TEXT);
+
+-- Memory that tensors share. held_by_graph: bytes of other storages that only the autograd graph
+-- behind this one's tensors keeps.
+CREATE TABLE census_storage(census INTEGER, id INTEGER, device INTEGER, address INTEGER,
+    bytes INTEGER, held_by_graph INTEGER, PRIMARY KEY(census, id)) WITHOUT ROWID;
+
+-- A tensor in it. bytes: of its elements. dims and strides (in elements): JSON arrays. view: of
+-- another tensor, or of a part of the storage. held: a sum of 1 (by a module's variable), 2 (by a
+-- local variable of a running frame), 4 (by an exception and its traceback), 8 (saved by a node of an
+-- autograd graph), 16 (by nothing but a reference cycle that waits for the garbage collector).
+-- paths: that lead to it; census_path has the first ones, the shortest first.
+CREATE TABLE census_tensor(census INTEGER, id INTEGER, storage INTEGER, object INTEGER, offset INTEGER,
+    bytes INTEGER, dtype TEXT, class TEXT, dims TEXT, strides TEXT, contiguous INTEGER,
+    requires_grad INTEGER, view INTEGER, held INTEGER, paths INTEGER,
+    PRIMARY KEY(census, id)) WITHOUT ROWID;
+CREATE TABLE census_path(census INTEGER, tensor INTEGER, path TEXT);
+
+-- What a library's handle was told: the stream that it works on, the memory that it may use. id:
+-- call.id; kind: 1 made, 2 destroyed, 3 a stream was set, 4 a workspace was set. Only what changed is
+-- recorded. stream: the one that the handle had then. block: of a framework's allocator, whose memory
+-- it is; NULL: other memory, or none.
+CREATE TABLE library_handle(id INTEGER PRIMARY KEY, ts_ns INTEGER, library TEXT, kind INTEGER,
+    handle INTEGER, stream INTEGER, address INTEGER, size INTEGER, block INTEGER, stack INTEGER,
+    device INTEGER);
 
 -- Reports of a framework's allocator against what was recorded. *_breaks: reports after which the
 -- sum of live blocks (of segments) was not what they said, *_worst: the largest difference in
@@ -227,11 +288,12 @@ CREATE VIEW reserved_gap AS SELECT ts_ns, device, allocated, reserved, reserved 
     id AS call_id
     FROM memory WHERE reserved IS NOT NULL;
 
--- recovered: NULL, not known.
-CREATE VIEW oom_event AS SELECT ts_ns, device, requested, allocated, reserved, device_free,
-    NULL AS recovered,
+-- recovered: 1, a retry succeeded (a stall); 0, the program got the error.
+CREATE VIEW oom_event AS SELECT ts_ns, device, requested, allocated, reserved, device_free, recovered,
     COALESCE((SELECT site FROM stack_site WHERE stack_site.id = oom.stack), 'site unknown') AS site,
-    device_total, stack, thread, id AS call_id
+    device_total, pending, cached, largest_hole, asked, attempts, flushed_calls, flushed_bytes,
+    flush_ns, waited_ns, owner, CASE source WHEN 1 THEN 'allocator' ELSE 'driver' END AS source, stack,
+    thread, id AS call_id
     FROM oom;
 
 CREATE VIEW pageable_copy AS SELECT * FROM all_copy WHERE call_id IN

@@ -49,7 +49,24 @@ static const char *const put_sql[LS_PUT_COUNT] = {
     [LS_PUT_BLOCK_WAIT] = "INSERT INTO block_wait VALUES(?,?,?,?,?)",
     [LS_PUT_BLOCK_WAIT_DONE] = "UPDATE block_wait SET done_ns=? WHERE id=?",
     [LS_PUT_MEMORY] = "INSERT INTO memory VALUES(?,?,?,?,?,?,?)",
-    [LS_PUT_OOM] = "INSERT INTO oom VALUES(?,?,?,?,?,?,?,?,?,?)",
+    [LS_PUT_OOM] = "INSERT OR REPLACE INTO oom VALUES"
+                   "(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,NULL)",
+    [LS_PUT_OOM_CALL] = "INSERT OR REPLACE INTO oom_call VALUES(?,?,?,?)",
+    [LS_PUT_OOM_CALL_GONE] = "DELETE FROM oom_call WHERE id=?",
+    [LS_PUT_OOM_HOLE] = "UPDATE oom SET largest_hole=? WHERE id=?",
+    [LS_PUT_MOMENT] = "INSERT INTO moment VALUES(?,?,?,?,?,?,?,?,?)",
+    /* Two at one address are one that ended unseen, and its successor. */
+    [LS_PUT_SEGMENT_STATE] = "INSERT OR IGNORE INTO segment_state VALUES(?,?,?,?,?,?,?,?,?)",
+    [LS_PUT_LIBRARY_HANDLE] = "INSERT INTO library_handle VALUES(?,?,?,?,?,?,?,?,?,?,?)",
+    /* An end, mostly of one that has begun. */
+    [LS_PUT_CENSUS] = "INSERT INTO census(id,ts_ns,end_ns,reason,state,objects,tensors,nodes,detail)"
+                      " VALUES(?,?,?,?,?,?,?,?,?) ON CONFLICT(id) DO UPDATE SET end_ns="
+                      "excluded.end_ns,state=excluded.state,objects=excluded.objects,"
+                      "tensors=excluded.tensors,nodes=excluded.nodes,detail=excluded.detail",
+    [LS_PUT_CENSUS_OOM] = "UPDATE census SET oom=? WHERE id=?",
+    [LS_PUT_CENSUS_STORAGE] = "INSERT OR IGNORE INTO census_storage VALUES(?,?,?,?,?,?)",
+    [LS_PUT_CENSUS_TENSOR] = "INSERT INTO census_tensor VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)",
+    [LS_PUT_CENSUS_PATH] = "INSERT INTO census_path VALUES(?,?,?)",
     [LS_PUT_BLOCK_AUDIT] =
         "INSERT OR REPLACE INTO block_audit VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)",
     [LS_PUT_COPY] = "INSERT INTO copy VALUES(?,?,?,?,?,?,?,?,?,?,NULL,?,?,?,?,?,?)",

@@ -20,7 +20,10 @@ struct ls_verb {
 extern const struct ls_verb ls_verb_run;
 extern const struct ls_verb ls_verb_collect;
 extern const struct ls_verb ls_verb_report;
+extern const struct ls_verb ls_verb_oom;
+extern const struct ls_verb ls_verb_memory;
 extern const struct ls_verb ls_verb_sql;
 extern const struct ls_verb ls_verb_info;
+extern const struct ls_verb ls_verb_census;
 
 #endif

@@ -50,6 +50,9 @@ struct ls_roles {
     bool ptr_is_handle; /* the memory is a CUDA array, known by its handle */
     bool is_async;      /* the call may return before its work is done */
     bool is_reset;      /* ends all memory of the device */
+    bool is_query;      /* class SYNC: asks, and does not wait */
+    bool is_trim;       /* class POOL: gives memory back to the device */
+    bool makes, ends;   /* class LIBRARY: a handle */
 };
 
 extern struct ls_roles ls_roles[LS_API_COUNT];

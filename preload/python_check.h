@@ -19,9 +19,6 @@ enum ls_python_shape {
  */
 enum ls_python_shape ls_python_check_shape(uintptr_t thread, const char **why);
 
-/* Find the interpreter's functions for that, by the loader. False: one is missing. */
-bool ls_python_check_prepare(void);
-
 /*
  * Have the interpreter compare a walk with what its own functions say, once, when its main thread
  * next runs Python. `done` is then called there, with the GIL held. False: it takes no such wish

@@ -12,11 +12,13 @@
 
 #include <dlfcn.h>
 #include <link.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "layoutspy/format.h"
+#include "python_api.h"
 
 struct ls_python ls_python;
 
@@ -40,6 +42,14 @@ static const struct ls_python_layout table[] = {
         .line_format = LS_PYTHON_LINES_LNOTAB,
         .ascii = 48,
         .wide = 72,
+        .locals = 360,
+        .names = 72,
+        .cells = 88,
+        .free = 80,
+        .stack = 64,
+        .top = 72,
+        .name_space = 56,
+        .generator = 16,
     },
     {
         .minor = 10,
@@ -55,6 +65,14 @@ static const struct ls_python_layout table[] = {
         .line_format = LS_PYTHON_LINES_RANGES,
         .ascii = 48,
         .wide = 72,
+        .locals = 352,
+        .names = 72,
+        .cells = 88,
+        .free = 80,
+        .stack = 64,
+        .top = 80,
+        .name_space = 56,
+        .generator = 16,
     },
     {
         .minor = 11,
@@ -75,6 +93,14 @@ static const struct ls_python_layout table[] = {
         .line_format = LS_PYTHON_LINES_LOCATIONS,
         .ascii = 48,
         .wide = 72,
+        .locals = 72,
+        .names = 96,
+        .top = 64,
+        .name_space = 24,
+        .frame_behind = 24,
+        .generator = 80,
+        .generator_state = 75,
+        .keys = 872,
     },
     {
         .minor = 12,
@@ -96,6 +122,14 @@ static const struct ls_python_layout table[] = {
         .line_format = LS_PYTHON_LINES_LOCATIONS,
         .ascii = 40,
         .wide = 56,
+        .locals = 72,
+        .names = 96,
+        .top = 64,
+        .name_space = 40,
+        .frame_behind = 24,
+        .generator = 72,
+        .generator_state = 67,
+        .keys = 880,
     },
 };
 
@@ -106,44 +140,50 @@ enum word {
     BACK,
     CODE,
     INSTRUCTION,
+    LOCALS,
     OWNER,
     FILE_NAME,
     NAME,
     LINES,
     FIRST_LINE,
+    NAMES,
     START,
     ASCII
 };
-static const uint8_t words[][11] = {
+static const uint8_t words[][13] = {
     [0] = {[FRAME] = 23,
            [BACK] = 29,
            [CODE] = 30,
            [INSTRUCTION] = 31,
+           [LOCALS] = 32,
            [OWNER] = 33,
            [FILE_NAME] = 35,
            [NAME] = 36,
            [LINES] = 38,
            [FIRST_LINE] = 39,
+           [NAMES] = 41,
            [START] = 43,
            [ASCII] = 70},
     [1] = {[FRAME] = 26,
            [BACK] = 32,
            [CODE] = 33,
            [INSTRUCTION] = 34,
+           [LOCALS] = 35,
            [OWNER] = 36,
            [FILE_NAME] = 40,
            [NAME] = 41,
            [LINES] = 43,
            [FIRST_LINE] = 44,
+           [NAMES] = 46,
            [START] = 48,
            [ASCII] = 80},
 };
 #define LARGEST_OFFSET 4096 /* of any that is believed */
 
-/* From what the interpreter publishes. Three offsets are not told; they have kept their distance
- * to others since 3.12: co_version follows co_firstlineno by six ints, _co_firsttraceable and
- * co_extra lie before the instructions, and a str with other than ASCII letters has two more
- * words before them. */
+/* From what the interpreter publishes. Of what a stack needs, three offsets are not told; they have
+ * kept their distance to others since 3.12: co_version follows co_firstlineno by six ints,
+ * _co_firsttraceable and co_extra lie before the instructions, and a str with other than ASCII
+ * letters has two more words before them. */
 static const char *read_published(struct ls_python_layout *layout, unsigned minor,
                                   const uint64_t *runtime) {
     if (!runtime || memcmp(runtime, "xdebugpy", 8) != 0 || runtime[1] >> 16 != (0x300u | minor))
@@ -174,7 +214,18 @@ static const char *read_published(struct ls_python_layout *layout, unsigned mino
         .line_format = LS_PYTHON_LINES_LOCATIONS,
         .ascii = ascii,
         .wide = (uint16_t)(ascii + 2 * sizeof(void *)),
+        .locals = (uint16_t)runtime[at[LOCALS]],
+        .names = (uint16_t)runtime[at[NAMES]],
     };
+    if (minor == PUBLISHED) { /* as in 3.12 */
+        const struct ls_python_layout *before = &table[PUBLISHED - 1 - OLDEST];
+        layout->top = before->top;
+        layout->name_space = before->name_space;
+        layout->frame_behind = before->frame_behind;
+        layout->generator = before->generator;
+        layout->generator_state = before->generator_state;
+        layout->keys = before->keys;
+    }
     return NULL;
 }
 
@@ -227,17 +278,18 @@ static bool find_symbols(struct ls_python *python) {
         finalizing = ls_python_symbol("Py_IsFinalizing");
     python->this_thread = (void *(*)(void))ls_python_symbol(ENTRY);
     python->is_finalizing = (int (*)(void))finalizing;
-    python->code_type = ls_python_symbol("PyCode_Type");
-    python->text_type = ls_python_symbol("PyUnicode_Type");
-    python->bytes_type = ls_python_symbol("PyBytes_Type");
-    return python->this_thread && finalizing && python->code_type && python->text_type &&
-           python->bytes_type;
+    return python->this_thread && finalizing && ls_python_api_find();
+}
+
+static _Atomic bool known;
+
+bool ls_python_known(void) {
+    return atomic_load_explicit(&known, memory_order_acquire);
 }
 
 enum ls_python_found ls_python_find(const char **why) {
-    static bool known;
     struct ls_python *python = &ls_python;
-    if (known)
+    if (ls_python_known())
         return LS_PYTHON_KNOWN; /* in a forked child */
     if (!find_handle(&python->handle))
         return LS_PYTHON_NONE;
@@ -249,6 +301,7 @@ enum ls_python_found ls_python_find(const char **why) {
     *why = find_layout(&python->layout, text);
     if (!*why && !find_symbols(python))
         *why = "it does not export what is needed";
-    known = !*why;
-    return known ? LS_PYTHON_KNOWN : LS_PYTHON_REFUSED;
+    python->refused = *why;
+    atomic_store_explicit(&known, !*why, memory_order_release);
+    return *why ? LS_PYTHON_REFUSED : LS_PYTHON_KNOWN;
 }

@@ -34,6 +34,14 @@ struct ls_python_layout {
     enum ls_python_lines line_format;
     /* str: where the characters begin if all are ASCII, and if not. */
     uint16_t ascii, wide;
+    /* What a frame's variables are called and where they lie. 0: not known, or not in this version;
+     * names, cells and free are tuples of a code object, from 3.11 on names is all of them. */
+    uint16_t locals, names, cells, free;
+    uint16_t stack, top;   /* a frame's temporaries: first (up to 3.10), and where they end */
+    uint16_t name_space;   /* of a frame: the dict of a class body, a module or an exec() */
+    uint16_t frame_behind; /* a frame object: its frame; 0: it is the frame */
+    uint16_t generator, generator_state; /* a generator: its frame, and whether it has one */
+    uint16_t keys; /* a type made by `class`: the names of its objects' inline attributes */
 };
 
 /* The same in all of them. */
@@ -43,6 +51,7 @@ enum {
     LS_PYTHON_HASH = 24,       /* str, bytes: the cached hash, -1: not asked for yet */
     LS_PYTHON_TEXT_STATE = 32, /* str */
     LS_PYTHON_BYTES = 32,      /* bytes */
+    LS_PYTHON_CELL = 16,       /* cell: what it holds */
 };
 
 struct ls_python {
@@ -51,15 +60,18 @@ struct ls_python {
     void *handle;  /* for dlsym() */
     void *(*this_thread)(void);
     int (*is_finalizing)(void);
-    const void *code_type, *text_type, *bytes_type;
+    const char *refused; /* why an interpreter that is there is not read, for people; else NULL */
 };
 extern struct ls_python ls_python;
 
 enum ls_python_found { LS_PYTHON_NONE, LS_PYTHON_KNOWN, LS_PYTHON_REFUSED };
 
-/* Look for an interpreter in this process and fill in ls_python. Refused: `why` says why, for
- * people. Takes the loader's locks; nothing of ours may be held. */
+/* Look for an interpreter in this process and fill in ls_python and ls_py. Refused: `why` says why,
+ * for people. Takes the loader's locks; nothing of ours may be held. */
 enum ls_python_found ls_python_find(const char **why);
+
+/* An interpreter was found, and ls_python (and ls_py of python_api.h) may be read. Any thread. */
+bool ls_python_known(void);
 
 /* A function or object of the interpreter that was found, or NULL. */
 void *ls_python_symbol(const char *name);

@@ -7,6 +7,7 @@
 #ifndef LS_PYTHON_READ_H
 #define LS_PYTHON_READ_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
@@ -24,6 +25,9 @@ static inline int32_t ls_python_int(uintptr_t object, unsigned offset) {
     memcpy(&value, (const void *)(object + offset), sizeof value);
     return value;
 }
+
+/* The same of an object that may be none: false where nothing can be read there. A system call. */
+bool ls_python_try_word(uintptr_t object, unsigned offset, uint64_t *word);
 
 /* A str's characters as they lie in memory. */
 struct ls_python_text {

@@ -58,8 +58,7 @@ static inline uint64_t text_identity(uintptr_t text) {
     return hash != UINT64_MAX ? hash : hash_characters(text);
 }
 
-/* Whether a file is that of an installed package, or of the interpreter itself. */
-static __attribute__((noinline, cold)) bool is_installed(uintptr_t file) {
+__attribute__((noinline, cold)) bool ls_python_is_installed(uintptr_t file) {
     static const char *const parts[] = {"/site-packages/", "/dist-packages/", "/lib/python3",
                                         "<frozen "};
     struct ls_python_text text = ls_python_text(file);
@@ -79,7 +78,7 @@ static inline bool installed(uintptr_t file, uint64_t identity) {
     _Atomic uint64_t *place = &answers[(identity >> 32 ^ identity >> 8) % ANSWERS];
     uint64_t answer = atomic_load_explicit(place, memory_order_relaxed);
     if (__builtin_expect((answer ^ identity) >> 1 != 0, 0)) {
-        answer = (identity & ~(uint64_t)1) | is_installed(file);
+        answer = (identity & ~(uint64_t)1) | ls_python_is_installed(file);
         atomic_store_explicit(place, answer, memory_order_relaxed);
     }
     return answer & 1;

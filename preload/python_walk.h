@@ -31,6 +31,9 @@ void ls_python_walk(uintptr_t thread, struct ls_python_walk *walk);
 /* The innermost frame, complete or not; 0: none. */
 uintptr_t ls_python_innermost(uintptr_t thread);
 
+/* Whether a file name (a str) is that of an installed package, or of the interpreter itself. */
+bool ls_python_is_installed(uintptr_t file);
+
 /* What a CODE record says, as a hash: name, file and first line. Not 0. */
 uint64_t ls_python_code_hash(uintptr_t code);
 

@@ -194,7 +194,6 @@ static int look_for_python(struct ls_thread *self) {
         break;
     }
     find_eval_range();
-    ls_python_check_prepare(); /* without it the comparison is not asked for */
     if (atomic_load(&verdict) == OTHER) {
         say_verdict(self);
         return OFF;

@@ -16,11 +16,12 @@
 #include "../json_text.h"
 #include "../query.h"
 #include "../term.h"
+#include "oom_facts.h"
 #include "thresholds.h"
 
 static const struct ls_detector *const detectors[] = {
-    &ls_detect_leak,
-    &ls_detect_pageable_copy,
+#define DETECTOR(name) &ls_detect_##name,
+#include "detectors.def"
 };
 
 void ls_detect_no_memory(void) {
@@ -79,6 +80,35 @@ struct ls_finding *ls_finding_add(struct ls_detect *d, const char *kind) {
     f->evidence = json_object();
     json_object_set_new(f->evidence, "confidence", json_string("seen"));
     return f;
+}
+
+struct ls_finding *ls_finding_at(struct ls_detect *d, const char *kind, const char *site) {
+    for (size_t i = 0; i < d->finding_count; i++)
+        if (strcmp(d->finding[i].kind, kind) == 0 && strcmp(d->finding[i].site, site) == 0)
+            return &d->finding[i];
+    return NULL;
+}
+
+const struct ls_history *ls_detect_history(struct ls_detect *d, int device) {
+    if (device < 0 || device >= 256)
+        return NULL;
+    if (!d->history[device]) {
+        struct ls_history *history = calloc(1, sizeof *history);
+        if (!history)
+            ls_detect_no_memory();
+        if (!ls_history_load(history, d->db, device))
+            memset(history, 0, sizeof *history);
+        d->history[device] = history;
+    }
+    return d->history[device]->spans ? d->history[device] : NULL;
+}
+
+static void free_histories(struct ls_detect *d) {
+    for (int i = 0; i < 256; i++) {
+        if (d->history[i])
+            ls_history_free(d->history[i]);
+        free(d->history[i]);
+    }
 }
 
 void ls_finding_phase(struct ls_detect *d, struct ls_finding *f, const char *events, ...) {
@@ -248,6 +278,8 @@ static void release(struct ls_detect *d) {
         json_decref(d->finding[i].evidence);
     }
     free(d->finding);
+    ls_ooms_free(d->ooms);
+    free_histories(d);
     json_decref(d->skipped);
 }
 

@@ -14,6 +14,7 @@
 
 #include "../classify.h" /* enum ls_direction, enum ls_side_kind */
 #include "../live.h"     /* enum ls_memory, enum ls_end */
+#include "../memory/history.h"
 #include "../phases.h"
 #include "../trace.h"
 
@@ -48,6 +49,8 @@ struct ls_detect {
     int64_t lost;          /* events that are missing from the trace */
     /* detect.c's own */
     struct ls_phases *phases;
+    struct ls_history *history[256]; /* by device; NULL: not loaded yet */
+    struct ls_ooms *ooms;            /* oom_facts.h; NULL: not read yet */
     struct ls_finding *finding;
     size_t finding_count, finding_room;
     json_t *skipped; /* array of [kind, reason] */
@@ -79,6 +82,14 @@ struct ls_finding *ls_finding_add(struct ls_detect *d, const char *kind);
     " UNION ALL SELECT 0 WHERE %Q = '" LS_SITE_UNKNOWN "')"
 void ls_finding_phase(struct ls_detect *d, struct ls_finding *f, const char *events, ...);
 
+/* The finding of this kind at this site that was added before, or NULL. Valid until the next one.
+ */
+struct ls_finding *ls_finding_at(struct ls_detect *d, const char *kind, const char *site);
+
+/* A device's memory over the recording, loaded at the first wish; NULL: the trace cannot be read,
+ * or nothing was recorded on it. It belongs to `d`. */
+const struct ls_history *ls_detect_history(struct ls_detect *d, int device);
+
 /* Say that a detector, or a part of it, could not run. */
 void ls_detect_skip(struct ls_detect *d, const char *kind, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
@@ -98,7 +109,7 @@ double ls_share_of_memory(const struct ls_detect *d, int64_t bytes);
 
 /* --- the registry ------------------------------------------------------------------------- */
 
-extern const struct ls_detector ls_detect_leak;
-extern const struct ls_detector ls_detect_pageable_copy;
+#define DETECTOR(name) extern const struct ls_detector ls_detect_##name;
+#include "detectors.def"
 
 #endif

@@ -68,7 +68,12 @@ static const char held_sql[] =
     " MAX(held AND start_ns >= ?2 + 2 * ?3 AND start_ns < ?2 + 3 * ?3) AS q3,"
     " MAX(held AND start_ns >= ?2 + 3 * ?3) AS q4 FROM ("
     " SELECT *, end_ns IS NULL OR COALESCE(end_reason, 0) = 1 AS held FROM allocation"
-    " WHERE kind IN (1, 2, 3, 4, 5, 7)) GROUP BY stack, kind, api) AS g WHERE held > 0";
+    " WHERE kind IN (1, 2, 3, 4, 5, 7) AND (end_ns IS NOT NULL OR address NOT IN ("
+    /* Workspaces of handles that are still there: library_workspace.c tells of them. */
+    "  SELECT address FROM library_handle WHERE kind = 4 AND address IS NOT NULL AND block IS NULL"
+    "  AND handle NOT IN (SELECT handle FROM library_handle GROUP BY handle"
+    "   HAVING MAX(CASE kind WHEN 2 THEN id END) > MAX(CASE kind WHEN 1 THEN id END))"
+    " ))) GROUP BY stack, kind, api) AS g WHERE held > 0";
 
 static int read_groups(struct ls_detect *d, struct groups *all) {
     sqlite3_stmt *stmt;
@@ -359,6 +364,8 @@ static void report_groups(struct ls_detect *d, const struct ls_detector *self, s
         } else if (d->abrupt && !grows(g)) {
             live += g->held;
             live_bytes += g->bytes;
+        } else if (ls_finding_at(d, "linear-growth", g->site)) {
+            continue; /* told there, with what it leads to */
         } else if (g->reset < g->held || grows(g) || g->freed) {
             add_leak(d, g, frees_others);
         } /* else: one that the program left to its cudaDeviceReset on purpose */

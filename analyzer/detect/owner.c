@@ -1,7 +1,7 @@
 /*
  * owner.c - whose memory an allocation is. See owner.h; the rules are in owners.def.
  *
- * Main thread only; not for signal handlers.
+ * Collector and analyzer; one thread; not for signal handlers.
  */
 #include "owner.h"
 
@@ -22,7 +22,7 @@ static const struct {
 #include "owners.def"
 };
 
-static struct ls_owner owner_of_module(const char *path, int memory_kind) {
+struct ls_owner ls_owner_of_module(const char *path, int memory_kind) {
     bool host = memory_kind == LS_MEMORY_PINNED || memory_kind == LS_MEMORY_REGISTERED;
     for (size_t i = 0; path && i < sizeof rules / sizeof rules[0]; i++)
         if ((rules[i].kinds == ANY || host) && fnmatch(rules[i].path, path, 0) == 0)
@@ -47,7 +47,7 @@ struct ls_owner ls_owner_of(sqlite3 *db, int64_t stack, int memory_kind) {
         return owner;
     sqlite3_bind_int64(stmt, 1, stack);
     while (sqlite3_step(stmt) == SQLITE_ROW) {
-        owner = owner_of_module((const char *)sqlite3_column_text(stmt, 0), memory_kind);
+        owner = ls_owner_of_module((const char *)sqlite3_column_text(stmt, 0), memory_kind);
         if (owner.rule != LS_OWNER_PASS)
             break;
     }

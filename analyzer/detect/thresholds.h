@@ -60,4 +60,131 @@
 #define LS_PINNED_BYTES_PER_NS 22.0
 #define LS_PAGEABLE_BYTES_PER_NS 8.0
 
+/* --- cache-flush-stall ------------------------------------------------------------------- */
+
+/* Once in so many steps is still in the loop; an epoch has more, and emptying a cache between two
+ * epochs costs nothing that anybody notices. */
+#define LS_FLUSH_EVERY 4
+/* Fewer are start-up: the first steps of a loop ask for each size once. */
+#define LS_FLUSHES 4
+
+/* --- oom, oom-fitting-block, oom-cascade, fragmentation, pending-free ---------------------- */
+
+/* PyTorch's allocator: requests up to 1 MiB come out of segments of 2 MiB, all others out of
+ * segments of 20 MiB and more. */
+#define LS_TORCH_SMALL_REQUEST (1 << 20)
+#define LS_TORCH_SMALL_SEGMENT (2 << 20)
+/* A segment that is in use by half could hold as much again; above that it is rather full than in
+ * pieces, and moving what is in it would gain little. */
+#define LS_PINNED_USE 0.5
+/* A context takes 0.3 to 1 GiB, of any card less than this; more is somebody's memory. */
+#define LS_OTHERS_SHARE 0.1
+/* What waits for a stream is the matter where it is a good part of what is missing. */
+#define LS_PENDING_SHARE 0.25
+/* The state of the device is worked out for the first ooms in all, and of each site: a loop that
+ * fails a thousand times fails for one reason. */
+#define LS_OOM_STATES 32
+#define LS_OOM_STATES_SITE 4
+/* A block's stream shows in what its thread launches next, if that is soon. */
+#define LS_STREAM_CALLS 2000
+/* Half of what a call had made was given back: that call is over. Inside of one call temporary
+ * memory is given back, but never half of all. */
+#define LS_STEP_FALL 0.5
+/* New blocks of a quarter of what is left are work of its own, not the handling of the error. */
+#define LS_RETRY_SHARE 0.25
+/* From nine tenths of the device on, memory that nobody uses decides what still fits. */
+#define LS_NEARLY_FULL 0.9
+/* A fifth of the memory at the peak is more than rounding and a warm cache take. */
+#define LS_FRAGMENTED_SHARE 0.2
+/* How many sites, and how many rows, a finding shows. */
+#define LS_SITES_SHOWN 5
+#define LS_ROWS_SHOWN 8
+
+/* --- reserved-gap, stranded-remainder ------------------------------------------------------ */
+
+/* The first steps try libraries' plans and fill the cache; from the third on they repeat. With
+ * fewer than this many after them nothing is steady yet. */
+#define LS_WARM_UP_STEPS 2
+#define LS_STEADY_STEPS 4
+
+/* --- storage-held-by-views --------------------------------------------------------------- */
+
+/* Of a storage that is used well its views cover most: q, k and v all of it, two of the three two
+ * thirds. Half or less, and copies of what is used would take less than what is held. */
+#define LS_VIEWS_COVER 0.5
+/* A weight has two or three names where it is tied; four parts of one buffer are a packed one. */
+#define LS_STORAGE_PARTS 4
+/* losses[0] to losses[3]: the same kind of thing kept for the fourth time is not what the last and
+ * the next iteration hand to each other. */
+#define LS_KEPT_COUNT 4
+/* Without steps: what was there for a quarter of the run is not what one function hands to the
+ * next. */
+#define LS_KEPT_AGE 0.25
+/* Less than PyTorch's allocator takes from the driver at once is not worth a line. */
+#define LS_CENSUS_BYTES (1 << 20)
+/* What holds most is told, not every place in a model of hundreds. */
+#define LS_CENSUS_FINDINGS 5
+/* Of what is only worth knowing, even fewer. */
+#define LS_CENSUS_NOTES 2
+
+/* --- linear-growth ----------------------------------------------------------------------- */
+
+/* Four samples are three rises in a row: a warm-up (optimizer state, first shapes) has two. A
+ * program that fills a device in a handful of steps has no more. */
+#define LS_LINEAR_SAMPLES 4
+/* Moments without a meaning are less sure: a rise must last for so many of them. */
+#define LS_LINEAR_EVEN_SAMPLES 8
+/* Of time outside of steps only what allocates is looked at: less is a checkpoint, not a loop. */
+#define LS_LINEAR_GAP_SPANS 16
+/* What each third of the rise must have of all of it; even growth has a third. The first may be
+ * small, for growth that speeds up is worse; a cache that fills slows down, and its last third,
+ * already with square-root growth, has less than a fifth. */
+#define LS_LINEAR_FIRST 0.05
+#define LS_LINEAR_SECOND 0.15
+#define LS_LINEAR_LAST 0.2
+/* Nor may it ever fall by a quarter of the rise: then it is a saw-tooth (delayed-release). */
+#define LS_LINEAR_DROP 0.25
+/* It must go on to the end, but for a seventh: a model that was loaded piece by piece is flat. */
+#define LS_LINEAR_FLAT_END 0.15
+/* Less than PyTorch's allocator takes from the driver for its smallest blocks is not told, however
+ * evenly it grows: a list of losses takes years. */
+#define LS_LINEAR_BYTES (1 << 20)
+/* Lines that grow together: so many are one finding each; more are a whole graph that is kept. */
+#define LS_LINEAR_SITES 3
+/* A line with less of the growth than this is named with the others. */
+#define LS_LINEAR_SITE_SHARE 0.1
+/* A program that runs on for so many times its length is what a forecast is for; beyond, an end of
+ * the run with a list of what was never freed (leak) says more. */
+#define LS_FORECAST_RUNS 20
+/* Of the later growth of a line, this much by one way of calls: the others have enough. */
+#define LS_LINEAR_ONE_WAY 0.9
+/* Held by growth when memory ran out: with less than this it was something else. */
+#define LS_LINEAR_OOM_SHARE 0.2
+/* Regions that are asked about whether anything was copied there later: enough to tell. */
+#define LS_LINEAR_PROBES 8
+
+/* --- delayed-release --------------------------------------------------------------------- */
+
+/* The last and the next step's memory at once is peak-overlap; three are a delay. */
+#define LS_DELAY_GENERATIONS 3
+/* Steps' parts that differ by more are not the same thing kept several times. */
+#define LS_DELAY_EQUAL 1.5
+/* Fewer lifetimes are a few objects of set-up. */
+#define LS_DELAY_COUNT 6
+/* What waits must be a good part of the most that was ever live to be worth more than a note. */
+#define LS_DELAY_PEAK_SHARE 0.2
+
+/* --- ratchet ----------------------------------------------------------------------------- */
+
+/* The first two steps ask for everything once: in the first the gradients and the optimizer's
+ * state come, in the second they lie beside a whole step. */
+#define LS_RATCHET_WARM_STEPS 2
+/* Steps with new maxima after those: two can be a long batch and an evaluation. */
+#define LS_RATCHET_RECORDS 3
+/* Of what the allocator's memory grew by, new maxima must explain this much: the pieces behind
+ * them lie elsewhere and then need some more. */
+#define LS_RATCHET_SHARE 0.7
+/* What is live between steps may grow by this much of it: noise of sizes, not a leak. */
+#define LS_RATCHET_LIVE 0.25
+
 #endif

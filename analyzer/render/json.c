@@ -7,11 +7,8 @@
 
 #include "render.h"
 
-/*
- * The rows of a query as an array of objects. A column named "evidence" holds JSON already, and
- * goes out as it is: detect.c made it. A query's parameter is whether the trace is partial.
- */
-static int put_array(const struct ls_trace *trace, const char *name, const char *sql, FILE *out) {
+int ls_render_json_array(const struct ls_trace *trace, const char *name, const char *sql,
+                         FILE *out) {
     sqlite3_stmt *stmt;
     sqlite3 *db = trace->db;
     int rc = sqlite3_prepare_v2(db, sql, -1, &stmt, NULL);
@@ -44,8 +41,7 @@ int ls_render_json(const struct ls_trace *trace, FILE *out) {
     static const struct {
         const char *name, *sql;
     } part[] = {
-        {"findings", "SELECT kind, severity, title, site, count, bytes, time_ns, gain_ns,"
-                     " gain_bytes, evidence, advice FROM finding ORDER BY id"},
+        {"findings", "SELECT " LS_FINDING_COLUMNS " FROM finding ORDER BY id"},
         {"skipped", "SELECT kind, reason FROM skipped ORDER BY kind"},
         /* Lost events are a hole in what was seen. */
         {"coverage",
@@ -58,7 +54,7 @@ int ls_render_json(const struct ls_trace *trace, FILE *out) {
     const char *before = "{\n";
     for (size_t i = 0; i < sizeof part / sizeof part[0]; i++) {
         fputs(before, out);
-        int rc = put_array(trace, part[i].name, part[i].sql, out);
+        int rc = ls_render_json_array(trace, part[i].name, part[i].sql, out);
         if (rc != SQLITE_OK)
             return rc;
         before = ",\n";

@@ -8,9 +8,12 @@
 #ifndef LAYOUTSPY_RENDER_H
 #define LAYOUTSPY_RENDER_H
 
+#include <jansson.h>
 #include <sqlite3.h>
 #include <stdio.h>
 
+#include "../census.h"
+#include "../memory/story.h"
 #include "../trace.h"
 
 /* All return SQLITE_OK, or the code of a query that failed. */
@@ -24,8 +27,20 @@ int ls_render_json(const struct ls_trace *trace, FILE *out);
 /* The few lines at the end of `run`: what was recorded, the first findings, the first sites. */
 int ls_render_summary(const struct ls_trace *trace, FILE *out);
 
+/* An out-of-memory error on one screen: request, figures, what was tried, who held the memory, what
+ * changed, what followed, what to do. `all`: every holder and finding, however many lines. */
+int ls_render_oom(const struct ls_trace *trace, const struct ls_story *story, bool all, FILE *out);
+/* {"events": [...], "holders": [...], "census": [...], "cascade": [...], "findings": [...], ...} */
+int ls_render_oom_json(const struct ls_trace *trace, const struct ls_story *story, FILE *out);
+
 /* What a trace holds and how it was made. */
 int ls_render_info(const struct ls_trace *trace, FILE *out);
+
+/* The census of this number, or every one: storages by bytes, their tensors, shapes, paths, and
+ * what a graph holds. JSON: {"census": [...]}. */
+#define LS_EVERY_CENSUS (-1)
+int ls_render_census(const struct ls_trace *trace, int64_t id, FILE *out);
+int ls_render_census_json(const struct ls_trace *trace, int64_t id, FILE *out);
 
 /* The rows of a prepared query; columns are named in the first line, or in each object. */
 int ls_render_rows_table(sqlite3_stmt *stmt, FILE *out);
@@ -48,6 +63,24 @@ void ls_render_incomplete(const struct ls_trace *trace, FILE *out);
 /* Coverage as text, indented by two; lost events, a line each. */
 int ls_render_coverage(sqlite3 *db, FILE *out);
 int ls_render_lost(sqlite3 *db, FILE *out);
+
+/* The storages of a census, like ones together, the `most` that hold the most; all, one by one. */
+void ls_render_census_storages(const struct ls_census *census, size_t most, FILE *out);
+json_t *ls_census_storages_json(const struct ls_census *census);
+
+/* "problem" and so on as a coloured word. */
+void ls_render_severity(const char *severity, FILE *out);
+
+/*
+ * `"name": [...]`, the rows of a query as objects. A column named "evidence" holds JSON already,
+ * and goes out as it is: detect.c made it. A query's parameter is whether the trace is partial.
+ */
+int ls_render_json_array(const struct ls_trace *trace, const char *name, const char *sql,
+                         FILE *out);
+
+/* What a finding is in JSON. */
+#define LS_FINDING_COLUMNS                                                                         \
+    "kind, severity, title, site, count, bytes, time_ns, gain_ns, gain_bytes, evidence, advice"
 
 /* One row's column as JSON text, whatever its type. */
 void ls_render_json_value(sqlite3_stmt *stmt, int column, FILE *out);

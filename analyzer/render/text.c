@@ -90,7 +90,7 @@ int ls_render_coverage(sqlite3 *db, FILE *out) {
     return rc == SQLITE_DONE ? SQLITE_OK : rc;
 }
 
-static void put_severity(const char *severity, FILE *out) {
+void ls_render_severity(const char *severity, FILE *out) {
     if (strcmp(severity, "problem") == 0) {
         ls_term_style(out, LS_RED);
         fputs("PROBLEM", out);
@@ -172,7 +172,7 @@ static void put_finding(const struct ls_trace *trace, sqlite3_stmt *row, int num
     const char *advice = (const char *)sqlite3_column_text(row, 4);
     snprintf(first, sizeof first, "%2d ", number);
     fputs(first, out);
-    put_severity((const char *)sqlite3_column_text(row, 1), out);
+    ls_render_severity((const char *)sqlite3_column_text(row, 1), out);
     fprintf(out, " %s  ", sqlite3_column_text(row, 0));
     ls_term_style(out, LS_BOLD);
     fprintf(out, "%s\n", sqlite3_column_text(row, 3));

@@ -32,7 +32,7 @@
 #include <stdint.h>
 
 #define LS_SPOOL_MAGIC "layoutspy spool" /* 16 bytes with its NUL */
-#define LS_SPOOL_VERSION 2
+#define LS_SPOOL_VERSION 3
 #define LS_CHUNK_MAX 4096           /* slots in the directory */
 #define LS_CHUNK_MIN (64u << 10)    /* bytes, the first chunk of a thread */
 #define LS_CHUNK_LARGEST (2u << 20) /* bytes; sizes double up to this */
@@ -87,7 +87,8 @@ struct ls_spool_header {
      */
     _Atomic uint32_t wake;
     _Atomic uint32_t drained;
-    uint32_t pad;
+    /* A census is wanted: a command increments it, the target's next recorded call has one made. */
+    _Atomic uint32_t census_wanted;
     _Atomic uint64_t lost[16]; /* by enum ls_lost: events, whether or not a LOST record tells */
     /* Pair 0 is the start of the recording. The target appends at seals, the collector at drains:
      * claim an index from clock_next, and mark it valid by storing ticks last. */
@@ -133,6 +134,9 @@ enum ls_record_type {
     LS_REC_CODE,
     LS_REC_PYTHON,
     LS_REC_MARK,
+    LS_REC_CENSUS,
+    LS_REC_STORAGE,
+    LS_REC_TENSOR,
     LS_REC_TYPE_COUNT
 };
 
@@ -229,6 +233,77 @@ struct ls_rec_mark {
     char text[]; /* UTF-8, may be cut; "" where there is none */
 };
 
+/*
+ * The census: which Python objects hold device memory, looked at between two instructions of the
+ * interpreter. Records of one thread, in this order: a CENSUS that begins it; for each storage a
+ * STORAGE and its TENSORs; a CENSUS of the same number that ends it. Where it could not run, an end
+ * alone says why.
+ */
+enum ls_census_state {
+    LS_CENSUS_BEGINS = 1,
+    LS_CENSUS_COMPLETE, /* everything that was reachable was seen */
+    LS_CENSUS_CUT,      /* time or memory ran out: what was found is here */
+    LS_CENSUS_FAILED,   /* `text` says why; nothing is here */
+    LS_CENSUS_STATES
+};
+enum ls_census_reason {
+    LS_CENSUS_OOM = 1, /* an allocator gave up */
+    LS_CENSUS_ASKED,   /* `layoutspy census` */
+    LS_CENSUS_EXIT,    /* LAYOUTSPY_CENSUS=exit */
+    LS_CENSUS_REASONS
+};
+struct ls_rec_census {
+    struct ls_record head;
+    uint64_t ticks;     /* when it began, or ended */
+    uint64_t oom_ticks; /* of reason OOM: `start` of the call that told of it */
+    uint32_t census;    /* from 1 */
+    uint32_t state;     /* enum ls_census_state */
+    uint32_t reason;    /* enum ls_census_reason */
+    uint32_t pad;
+    uint64_t objects; /* an end: Python objects looked at, */
+    uint64_t tensors; /* device tensors among them, told or not, */
+    uint64_t nodes;   /* nodes of autograd graphs, */
+    char text[];      /* and why it is cut or failed; else "" */
+};
+
+/* Memory that tensors share. */
+struct ls_rec_storage {
+    struct ls_record head; /* device: its own */
+    uint32_t census;
+    uint32_t id;      /* from 1 within the census */
+    uint64_t address; /* of its first byte */
+    uint64_t bytes;
+    uint64_t held_by_graph; /* bytes of other storages that are reachable by no path but through the
+                               grad_fn of this one's tensors; each counted for one storage only */
+};
+
+/* A tensor, and where it hangs. */
+enum ls_tensor_flag {
+    LS_TENSOR_CONTIGUOUS = 1,
+    LS_TENSOR_REQUIRES_GRAD = 2,
+    LS_TENSOR_VIEW = 4,     /* of another tensor (_is_view), or of a part of its storage only */
+    LS_TENSOR_GRAPH = 8,    /* saved by a node of an autograd graph */
+    LS_TENSOR_LOCAL = 16,   /* a path leads through the locals of a frame that is running */
+    LS_TENSOR_RAISED = 32,  /* a path leads through an exception and its traceback */
+    LS_TENSOR_LOST = 64,    /* no path: only a reference cycle that awaits the garbage collector */
+    LS_TENSOR_GLOBAL = 128, /* a path leads through a module's variables */
+};
+struct ls_rec_tensor {
+    struct ls_record head;
+    uint32_t census;
+    uint32_t storage; /* of an earlier LS_REC_STORAGE of the census */
+    uint64_t object;  /* address of the Python object; 0: it has none */
+    uint64_t offset;  /* of its first element, in elements */
+    uint64_t bytes;   /* of its elements: their number times their size */
+    uint32_t flags;   /* enum ls_tensor_flag */
+    uint32_t dims;    /* at most LS_TENSOR_DIMS; more are cut */
+    uint32_t paths;   /* that lead to it, as far as counted; `paths_told` of them follow */
+    uint32_t paths_told;
+    int64_t shape[]; /* dims sizes, then dims strides in elements; then the texts, each with its
+                        NUL: dtype ("float16"), class ("torch.nn.parameter.Parameter"), the paths */
+};
+#define LS_TENSOR_DIMS 16
+
 /* LS_REC_MODULE: mapped in generation `modules`; told again in a later generation (after an unload
  * anywhere) when an address needs it. An address belongs to the latest one that is not later than
  * its stack's generation. */
@@ -280,6 +355,7 @@ _Static_assert(sizeof(struct ls_chunk_slot) == 32, "slot");
 _Static_assert(sizeof(struct ls_chunk) == 64, "chunk header");
 _Static_assert(sizeof(struct ls_record) == 8, "record head");
 _Static_assert(sizeof(struct ls_rec_call) == 32, "call record");
+_Static_assert(sizeof(struct ls_rec_tensor) % 8 == 0, "tensor record");
 _Static_assert(LS_LOST_COUNT <= 16, "lost counters");
 
 #endif

@@ -36,7 +36,8 @@ def fault(name):
 
 def source_line(source, marker):
     """The line of a marker comment (of C or Python) in a program's source: tests hold no line numbers."""
-    path = next(p for p in (ROOT / "tests" / folder / source for folder in ("apps", "faults", "pytorch")) if p.exists())
+    folders = ("apps", "faults", "pytorch", "cases")
+    path = next(p for p in (ROOT / "tests" / folder / source for folder in folders) if p.exists())
     marked = re.compile(rf"SITE: {re.escape(marker)}( \*/|$)")
     lines = [n for n, line in enumerate(path.read_text().splitlines(), 1) if marked.search(line)]
     assert len(lines) == 1, f"{source} has {len(lines)} lines marked {marker}"

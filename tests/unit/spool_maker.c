@@ -271,6 +271,58 @@ void maker_text(struct maker *maker, unsigned thread, int type, const char *a, c
     put(maker, thread);
 }
 
+void maker_census(struct maker *maker, unsigned thread, uint32_t census, uint32_t state,
+                  uint32_t reason, uint64_t tick, uint64_t oom, const char *text) {
+    struct ls_rec_census *record = (struct ls_rec_census *)buffer;
+    begin(LS_REC_CENSUS, (uint32_t)(offsetof(struct ls_rec_census, text) + strlen(text) + 1));
+    record->ticks = MADE_START + tick;
+    record->oom_ticks = oom ? MADE_START + oom : 0;
+    record->census = census;
+    record->state = state;
+    record->reason = reason;
+    record->objects = 1000;
+    record->tensors = 10;
+    record->nodes = 3;
+    strcpy(record->text, text);
+    put(maker, thread);
+}
+
+void maker_storage(struct maker *maker, unsigned thread, uint32_t census, uint32_t id,
+                   uint64_t address, uint64_t bytes, uint64_t held_by_graph) {
+    struct ls_rec_storage *record = (struct ls_rec_storage *)buffer;
+    begin(LS_REC_STORAGE, sizeof *record);
+    record->census = census;
+    record->id = id;
+    record->address = address;
+    record->bytes = bytes;
+    record->held_by_graph = held_by_graph;
+    put(maker, thread);
+}
+
+void maker_tensor(struct maker *maker, unsigned thread, uint32_t census, uint32_t storage,
+                  uint64_t bytes, uint32_t flags, const char *const *paths) {
+    static const char kind[] = "float32\0torch.Tensor";
+    struct ls_rec_tensor *record = (struct ls_rec_tensor *)buffer;
+    size_t size = sizeof *record + 16 + sizeof kind;
+    for (const char *const *path = paths; *path; path++)
+        size += strlen(*path) + 1;
+    begin(LS_REC_TENSOR, (uint32_t)size);
+    record->census = census;
+    record->storage = storage;
+    record->object = 0x1000;
+    record->bytes = bytes;
+    record->flags = flags;
+    record->dims = 1;
+    record->shape[0] = (int64_t)bytes / 4;
+    record->shape[1] = 1;
+    char *p = (char *)&record->shape[2];
+    memcpy(p, kind, sizeof kind);
+    p += sizeof kind;
+    for (; *paths; paths++, record->paths++, record->paths_told++)
+        p = stpcpy(p, *paths) + 1;
+    put(maker, thread);
+}
+
 const char *maker_ask(const struct maker *maker, const char *sql) {
     static char answer[8][512];
     static unsigned next;

@@ -71,6 +71,14 @@ void maker_lost(struct maker *maker, unsigned thread, enum ls_lost reason, uint6
 /* META: two texts. COVERAGE: three. */
 void maker_text(struct maker *maker, unsigned thread, int type, const char *a, const char *b,
                 const char *c);
+/* A census begins (state LS_CENSUS_BEGINS) or ends. `oom`: tick of the call that told of it. */
+void maker_census(struct maker *maker, unsigned thread, uint32_t census, uint32_t state,
+                  uint32_t reason, uint64_t tick, uint64_t oom, const char *text);
+void maker_storage(struct maker *maker, unsigned thread, uint32_t census, uint32_t id,
+                   uint64_t address, uint64_t bytes, uint64_t held_by_graph);
+/* Of one dimension. `paths`: NULL-ended. */
+void maker_tensor(struct maker *maker, unsigned thread, uint32_t census, uint32_t storage,
+                  uint64_t bytes, uint32_t flags, const char *const *paths);
 /* Any bytes, committed. */
 void maker_raw(struct maker *maker, unsigned thread, const void *data, uint32_t size);
 

@@ -6,6 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include <stdbool.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -22,6 +23,9 @@ static union {
     struct ls_rec_code code;
     struct ls_rec_python python;
     struct ls_rec_mark mark;
+    struct ls_rec_census census;
+    struct ls_rec_storage storage;
+    struct ls_rec_tensor tensor;
     uint8_t bytes[512];
 } r;
 
@@ -137,11 +141,76 @@ static void test_mark(void **state) {
     assert_int_equal(ls_record_check(&r, sizeof r), 0);
 }
 
+static void test_census(void **state) {
+    (void)state;
+    begin(LS_REC_CENSUS, (offsetof(struct ls_rec_census, text) + 8 + 7) & ~7u);
+    r.census.census = 1;
+    for (uint32_t s = 0; s <= LS_CENSUS_STATES; s++) {
+        for (uint32_t reason = 0; reason <= LS_CENSUS_REASONS; reason++) {
+            r.census.state = s;
+            r.census.reason = reason;
+            bool good = s > 0 && s < LS_CENSUS_STATES && reason > 0 && reason < LS_CENSUS_REASONS;
+            assert_int_equal(ls_record_check(&r, sizeof r) != 0, good);
+        }
+    }
+    r.census.state = LS_CENSUS_FAILED;
+    r.census.reason = LS_CENSUS_OOM;
+    assert_int_not_equal(ls_record_check(&r, sizeof r), 0);
+    r.census.census = 0;
+    assert_int_equal(ls_record_check(&r, sizeof r), 0);
+    r.census.census = 1;
+    memset(r.census.text, 'x', 16); /* does not end */
+    assert_int_equal(ls_record_check(&r, sizeof r), 0);
+    r.head.size = 32; /* cut off in its fields */
+    assert_int_equal(ls_record_check(&r, sizeof r), 0);
+    begin(LS_REC_STORAGE, sizeof r.storage);
+    assert_int_equal(ls_record_check(&r, sizeof r), 0);
+    r.storage.census = r.storage.id = 1;
+    assert_int_equal(ls_record_check(&r, sizeof r), sizeof r.storage);
+    r.head.size += 8;
+    assert_int_equal(ls_record_check(&r, sizeof r), 0);
+}
+
+static void test_tensor(void **state) {
+    (void)state;
+    begin(LS_REC_TENSOR, sizeof r.tensor + 32 + 16); /* two sizes, two strides, 16 bytes of texts */
+    r.tensor.census = r.tensor.storage = 1;
+    r.tensor.dims = 2;
+    r.tensor.paths = 3;
+    r.tensor.paths_told = 2;
+    memcpy(&r.tensor.shape[4], "half\0T\0a.b\0c[0]", 16);
+    assert_int_equal(ls_record_check(&r, sizeof r), sizeof r.tensor + 48);
+    r.tensor.paths_told = 3; /* one more than there are */
+    assert_int_equal(ls_record_check(&r, sizeof r), 0);
+    r.tensor.paths_told = UINT32_MAX;
+    r.tensor.paths = UINT32_MAX;
+    assert_int_equal(ls_record_check(&r, sizeof r), 0);
+    r.tensor.paths_told = 2;
+    r.tensor.paths = 1; /* fewer than are told */
+    assert_int_equal(ls_record_check(&r, sizeof r), 0);
+    r.tensor.paths = 3;
+    r.tensor.dims = LS_TENSOR_DIMS; /* would lie outside of it */
+    assert_int_equal(ls_record_check(&r, sizeof r), 0);
+    r.tensor.dims = UINT32_MAX;
+    assert_int_equal(ls_record_check(&r, sizeof r), 0);
+    r.tensor.dims = 2;
+    r.tensor.storage = 0;
+    assert_int_equal(ls_record_check(&r, sizeof r), 0);
+    r.tensor.storage = 1;
+    r.tensor.census = 0;
+    assert_int_equal(ls_record_check(&r, sizeof r), 0);
+    r.tensor.census = 1;
+    assert_int_not_equal(ls_record_check(&r, sizeof r), 0);
+    r.head.size = sizeof r.tensor - 8;
+    assert_int_equal(ls_record_check(&r, sizeof r), 0);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_call),   cmocka_unit_test(test_head),
         cmocka_unit_test(test_stack),  cmocka_unit_test(test_strings_end_inside),
         cmocka_unit_test(test_python), cmocka_unit_test(test_mark),
+        cmocka_unit_test(test_census), cmocka_unit_test(test_tensor),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,268 @@
+/*
+ * course.c - what the detectors that follow memory from step to step share. See course.h.
+ *
+ * Main thread only; not for signal handlers.
+ */
+#include "course.h"
+
+#include <fnmatch.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "../json_text.h"
+#include "../query.h"
+
+#define CALLERS 6 /* frames that tell which way led to a site */
+
+void *ls_course_new(size_t count, size_t size) {
+    void *array = calloc(count ? count : 1, size);
+    if (!array)
+        ls_detect_no_memory();
+    return array;
+}
+
+/* ---- spans ---- */
+
+struct workspace {
+    int64_t block;
+    uint64_t address;
+};
+
+static size_t read_workspaces(const struct ls_history *h, struct workspace **list) {
+    sqlite3_stmt *stmt;
+    size_t count = 0, room = 0;
+    *list = NULL;
+    if (sqlite3_prepare_v2(h->db,
+                           "SELECT DISTINCT COALESCE(block, 0), COALESCE(address, 0)"
+                           " FROM library_handle WHERE kind = 4",
+                           -1, &stmt, NULL) != SQLITE_OK)
+        return 0;
+    while (sqlite3_step(stmt) == SQLITE_ROW) {
+        if (count == room) {
+            room = room ? room * 2 : 64;
+            *list = realloc(*list, room * sizeof **list);
+            if (!*list)
+                ls_detect_no_memory();
+        }
+        (*list)[count++] = (struct workspace){sqlite3_column_int64(stmt, 0),
+                                              (uint64_t)sqlite3_column_int64(stmt, 1)};
+    }
+    sqlite3_finalize(stmt);
+    return count;
+}
+
+static bool is_workspace(const struct ls_course *c, const struct ls_span *s,
+                         const struct workspace *list, size_t count) {
+    bool blocks = c->history->framework && !c->direct;
+    for (size_t i = 0; i < count; i++)
+        if (blocks ? list[i].block == s->id
+                   : list[i].address && list[i].address - s->address < s->size)
+            return true;
+    return false;
+}
+
+bool ls_course_take(const struct ls_history *history, bool direct, struct ls_course *course) {
+    const struct ls_span *from = direct ? history->direct : history->span;
+    size_t count = direct ? history->directs : history->spans;
+    struct workspace *list;
+    *course = (struct ls_course){.history = history, .direct = direct};
+    if (count == 0)
+        return false;
+    size_t workspaces = read_workspaces(history, &list);
+    course->span = ls_course_new(count, sizeof *course->span);
+    for (size_t i = 0; i < count; i++)
+        if (!is_workspace(course, &from[i], list, workspaces))
+            course->span[course->spans++] = from[i];
+    free(list);
+    if (course->spans)
+        return true;
+    ls_course_free(course);
+    return false;
+}
+
+void ls_course_free(struct ls_course *course) {
+    free(course->span);
+    *course = (struct ls_course){0};
+}
+
+const struct ls_span **ls_course_of_site(const struct ls_course *course, uint32_t site,
+                                         size_t *count) {
+    const struct ls_span **list = ls_course_new(course->spans, sizeof(const struct ls_span *));
+    *count = 0;
+    for (size_t i = 0; i < course->spans; i++)
+        if (course->span[i].site == site)
+            list[(*count)++] = &course->span[i];
+    return list;
+}
+
+/* ---- steps and failures ---- */
+
+size_t ls_course_step(const struct ls_history *history, int loop, int64_t ts_ns) {
+    size_t begun = 0;
+    for (size_t i = 0; i < history->steps && history->step[i].start_ns <= ts_ns; i++)
+        begun += history->step[i].loop == loop;
+    return begun;
+}
+
+int ls_course_main_loop(const struct ls_history *history, size_t *steps) {
+    int best = -1;
+    size_t most = 0;
+    for (size_t i = 0; i < history->steps; i++) {
+        int loop = history->step[i].loop;
+        bool seen = false;
+        size_t count = 0;
+        for (size_t k = 0; k < i && !seen; k++)
+            seen = history->step[k].loop == loop;
+        if (seen || history->steps - i <= most)
+            continue;
+        for (size_t k = i; k < history->steps; k++)
+            count += history->step[k].loop == loop;
+        if (count > most) {
+            most = count;
+            best = loop;
+        }
+    }
+    if (steps)
+        *steps = most;
+    return best;
+}
+
+const struct ls_oom_event *ls_course_oom(const struct ls_oom_events *ooms, int device,
+                                         int64_t ts_ns) {
+    for (size_t i = 0; i < ooms->count; i++)
+        if (!ooms->oom[i].recovered && ooms->oom[i].device == device && ooms->oom[i].ts_ns >= ts_ns)
+            return &ooms->oom[i];
+    return NULL;
+}
+
+/* ---- stacks ---- */
+
+/* As the view stack_frame, but from one stack alone: the view walks all of them. */
+#define FRAMES_OF_STACK                                                                            \
+    "WITH RECURSIVE walk(depth, node) AS ("                                                        \
+    " SELECT 0, stack FROM stack_site WHERE id = ? AND stack IS NOT NULL"                          \
+    " UNION ALL SELECT depth + 1, stack.parent FROM walk JOIN stack ON stack.id = node"            \
+    " WHERE stack.parent IS NOT NULL)"                                                             \
+    "SELECT frame.function, frame.file, frame.line, frame.kind"                                    \
+    " FROM walk JOIN stack ON stack.id = node JOIN frame ON frame.id = stack.frame"                \
+    " ORDER BY depth"
+
+json_t *ls_course_callers(sqlite3 *db, uint32_t stack) {
+    json_t *list = json_array();
+    sqlite3_stmt *stmt;
+    if (sqlite3_prepare_v2(db, FRAMES_OF_STACK, -1, &stmt, NULL) != SQLITE_OK)
+        return list;
+    sqlite3_bind_int64(stmt, 1, stack);
+    while (sqlite3_step(stmt) == SQLITE_ROW && json_array_size(list) < CALLERS) {
+        const char *function = (const char *)sqlite3_column_text(stmt, 0);
+        const char *file = (const char *)sqlite3_column_text(stmt, 1);
+        if (!function || !file || sqlite3_column_int(stmt, 2) == 0)
+            continue;
+        char *text = ls_format("%s:%d %s", file, sqlite3_column_int(stmt, 2), function);
+        json_array_append_new(list, ls_json_text(text));
+        free(text);
+    }
+    sqlite3_finalize(stmt);
+    return list;
+}
+
+/* ---- Python's garbage collector ---- */
+
+/* It runs inside of an allocation (until 3.11), between two instructions (from 3.12 on) or where it
+ * is called. Its own functions have names only in an interpreter that was not stripped; those that
+ * allocate are exported. A function that allocates an object on the stack of a free means that the
+ * free was the collector's. */
+static const char *const collectors[] = {
+    "gc_collect*",
+    "_PyGC_Collect*",
+    "PyGC_Collect*",
+    "_Py_RunGC*",
+    "collect_with_call*",
+    "delete_garbage*",
+    "handle_weakrefs*",
+    "_Py_HandlePending*",
+    "_PyObject_GC_New*",
+    "PyType_GenericAlloc",
+    "_PyObject_GC_Alloc*",
+    "_PyObject_GC_Link",
+    "_PyObject_GC_TryTrack*",
+    "PyDict_New",
+    "PyList_New",
+    "PyTuple_New",
+    "_PyTuple_FromArray*",
+    "_PyList_FromArray*",
+    "PyCell_New",
+    "PyMethod_New",
+    "PySlice_New",
+    "_PyFunction_FromConstructor",
+    "PyFunction_New*",
+    "PyCMethod_New",
+    "PySet_New",
+};
+
+struct ls_collector {
+    sqlite3_stmt *stmt;
+    unsigned char *known; /* by stack: 0 not asked yet, 1 no, 2 yes */
+    size_t room;
+};
+
+struct ls_collector *ls_collector_new(sqlite3 *db) {
+    struct ls_collector *c = ls_course_new(1, sizeof *c);
+    if (sqlite3_prepare_v2(db, FRAMES_OF_STACK, -1, &c->stmt, NULL) != SQLITE_OK)
+        c->stmt = NULL;
+    return c;
+}
+
+void ls_collector_free(struct ls_collector *c) {
+    sqlite3_finalize(c->stmt);
+    free(c->known);
+    free(c);
+}
+
+static bool ask(struct ls_collector *c, uint32_t stack) {
+    bool found = false;
+    if (!c->stmt)
+        return false;
+    sqlite3_bind_int64(c->stmt, 1, stack);
+    while (!found && sqlite3_step(c->stmt) == SQLITE_ROW) {
+        const char *function = (const char *)sqlite3_column_text(c->stmt, 0);
+        if (sqlite3_column_int(c->stmt, 3) != 0)
+            break; /* Python's frames: the interpreter is reached */
+        for (size_t i = 0; function && !found && i < sizeof collectors / sizeof *collectors; i++)
+            found = fnmatch(collectors[i], function, 0) == 0;
+    }
+    sqlite3_reset(c->stmt);
+    return found;
+}
+
+bool ls_collector_in(struct ls_collector *c, uint32_t stack) {
+    if (stack == 0)
+        return false;
+    if (stack >= c->room) {
+        size_t room = c->room ? c->room : 1024;
+        while (room <= stack)
+            room *= 2;
+        c->known = realloc(c->known, room);
+        if (!c->known)
+            ls_detect_no_memory();
+        memset(c->known + c->room, 0, room - c->room);
+        c->room = room;
+    }
+    if (!c->known[stack])
+        c->known[stack] = ask(c, stack) ? 2 : 1;
+    return c->known[stack] == 2;
+}
+
+/* ---- numbers ---- */
+
+static int by_value(const void *a, const void *b) {
+    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+    return x < y ? -1 : x > y;
+}
+
+uint64_t ls_course_median(uint64_t *number, size_t count) {
+    if (count == 0)
+        return 0;
+    qsort(number, count, sizeof *number, by_value);
+    return number[count / 2];
+}

@@ -1,0 +1,56 @@
+/*
+ * course.h - what the detectors that follow memory from step to step share.
+ *
+ * Main thread only; not for signal handlers.
+ */
+#ifndef LAYOUTSPY_COURSE_H
+#define LAYOUTSPY_COURSE_H
+
+#include "../memory/oom_events.h"
+#include "detect.h"
+#include "owner.h"
+
+/* Spans of one device that a detector looks at, by start: those of a history without what cuBLAS
+ * was given to work in, which has detectors of its own. */
+struct ls_course {
+    const struct ls_history *history;
+    bool direct; /* history->direct, else history->span */
+    struct ls_span *span;
+    size_t spans;
+};
+
+/* Takes a copy, to be freed; false where there is nothing. */
+bool ls_course_take(const struct ls_history *history, bool direct, struct ls_course *course);
+void ls_course_free(struct ls_course *course);
+
+/* Its spans of one site, by start, to be freed; pointers into the course. */
+const struct ls_span **ls_course_of_site(const struct ls_course *course, uint32_t site,
+                                         size_t *count);
+
+/* How many steps of a loop have begun by then; the number of the step that runs, from 1. */
+size_t ls_course_step(const struct ls_history *history, int loop, int64_t ts_ns);
+
+/* The loop that has the most steps, or -1; `steps` (may be NULL) gets how many. */
+int ls_course_main_loop(const struct ls_history *history, size_t *steps);
+
+/* The first request of this device at or after ts_ns that the program got no memory for, or NULL.
+ */
+const struct ls_oom_event *ls_course_oom(const struct ls_oom_events *ooms, int device,
+                                         int64_t ts_ns);
+
+/* The program's own frames of a stack, innermost first, as texts "PATH:LINE FUNCTION". */
+json_t *ls_course_callers(sqlite3 *db, uint32_t stack);
+
+/* Whether Python's garbage collector was at work in each stack. */
+struct ls_collector;
+struct ls_collector *ls_collector_new(sqlite3 *db);
+bool ls_collector_in(struct ls_collector *collector, uint32_t stack);
+void ls_collector_free(struct ls_collector *collector);
+
+/* The middle of numbers, which change their places; 0 of none. */
+uint64_t ls_course_median(uint64_t *number, size_t count);
+
+/* As calloc, but exits with one line where there is no memory. */
+void *ls_course_new(size_t count, size_t size);
+
+#endif

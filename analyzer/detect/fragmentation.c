@@ -1,0 +1,189 @@
+/*
+ * fragmentation.c - `fragmentation`: free memory in the allocator's segments that is of no use,
+ * because a few live blocks keep each of them.
+ *
+ * Needs: blocks and segments. At an oom it is the cause; otherwise the peaks tell, and it matters
+ * where the memory was short. Main thread only; not for signal handlers.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "../human.h"
+#include "../json_text.h"
+#include "detect.h"
+#include "oom_advice.h"
+#include "oom_facts.h"
+#include "thresholds.h"
+#include "unused.h"
+
+/* ---- at an oom ---- */
+
+static void describe_pins(const struct ls_oom *o, const struct ls_oom_pins *pins,
+                          struct ls_finding *f) {
+    struct ls_human size, live, share, asked, missing, count, segments;
+    ls_human_bytes(&size, pins->size);
+    ls_human_bytes(&live, pins->live);
+    ls_human_share(&share, (double)pins->live / (double)pins->size);
+    ls_human_bytes(&asked, o->requested);
+    ls_human_bytes(&missing, o->missing);
+    ls_human_count(&count, pins->blocks);
+    if (pins->count == 1)
+        f->title = ls_format("One segment of %s is held by %s (%s) in %s %s: without them %s would "
+                             "have fitted, %s were missing",
+                             size.text, live.text, share.text, count.text,
+                             ls_plural(pins->blocks, "block", "blocks"), asked.text, missing.text);
+    else
+        f->title = ls_format("%s segments, %s, are held by %s (%s) in %s %s: without them %s would "
+                             "have fitted, %s were missing",
+                             ls_human_count(&segments, (int64_t)pins->count), size.text, live.text,
+                             share.text, count.text, ls_plural(pins->blocks, "block", "blocks"),
+                             asked.text, missing.text);
+}
+
+static char *why_of_pins(const struct ls_oom *o, const struct ls_oom_pins *pins) {
+    struct ls_human asked, driver_free, missing, size;
+    return ls_format(
+        "%s were asked for; the driver had %s, only %s less. A segment goes back to "
+        "the driver whole or not at all: releasing %s (%s) would have been enough. The "
+        "device is not too small.",
+        ls_human_bytes(&asked, o->asked), ls_human_bytes(&driver_free, o->driver_free),
+        ls_human_bytes(&missing, o->missing),
+        pins->count == 1 ? "that one segment" : "those segments",
+        ls_human_bytes(&size, pins->size));
+}
+
+static void add_of_oom(struct ls_detect *d, const struct ls_ooms *all, const struct ls_oom *o) {
+    struct ls_oom_pins pins;
+    const char *site;
+    if (!ls_oom_pins(o, &pins))
+        return;
+    json_t *sites = ls_oom_pin_sites(o->history, o->ts_ns, pins.piece, pins.pieces, &site);
+    struct ls_finding *f = ls_finding_at(d, "fragmentation", site);
+    if (f) {
+        f->count++;
+        json_decref(sites);
+        return;
+    }
+    f = ls_finding_add(d, "fragmentation");
+    f->severity = o->cause ? LS_INFO : LS_PROBLEM;
+    f->site = ls_format("%s", site);
+    f->count = 1;
+    f->bytes = f->gain_bytes = pins.free;
+    describe_pins(o, &pins, f);
+    char *why = why_of_pins(o, &pins);
+    json_object_update_new(
+        f->evidence,
+        json_pack("{s:i, s:I, s:o, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:o, s:o}", "device",
+                  o->device, "oom", (json_int_t)o->id, "request_site", ls_json_text(o->site),
+                  "requested", (json_int_t)o->requested, "device_free", (json_int_t)o->driver_free,
+                  "missing", (json_int_t)o->missing, "allocated", (json_int_t)o->allocated,
+                  "reserved", (json_int_t)o->reserved, "pinned_size", (json_int_t)pins.size,
+                  "pinned_live", (json_int_t)pins.live, "pinned_segments", (json_int_t)pins.count,
+                  "segments", ls_pieces_json(pins.piece, pins.pieces), "pinned_by", sites));
+    json_object_set_new(f->evidence, "why", ls_json_text(why));
+    free(why);
+    f->advice = ls_fragmentation_advice(all, o->requested);
+}
+
+/* ---- by the peaks ---- */
+
+static int by_use(const void *a, const void *b) {
+    const struct ls_piece *x = *(const struct ls_piece *const *)a,
+                          *y = *(const struct ls_piece *const *)b;
+    double ux = (double)x->live / (double)x->size, uy = (double)y->live / (double)y->size;
+    if (ux != uy)
+        return ux < uy ? -1 : 1;
+    return x->size > y->size ? -1 : x->size < y->size;
+}
+
+/* The segments with the lowest use that hold something; returns how many of `room`. */
+static size_t least_used(const struct ls_state *state, const struct ls_piece **piece, size_t room) {
+    const struct ls_piece **all = calloc(state->pieces + 1, sizeof(const struct ls_piece *));
+    size_t count = 0;
+    if (!all)
+        ls_detect_no_memory();
+    for (size_t i = 0; i < state->pieces; i++)
+        if (state->piece[i].live > 0)
+            all[count++] = &state->piece[i];
+    qsort(all, count, sizeof(const struct ls_piece *), by_use);
+    if (count > room)
+        count = room;
+    memcpy(piece, all, count * sizeof(const struct ls_piece *));
+    free(all);
+    return count;
+}
+
+/* The same gap was told as what nobody used: that says more. */
+static bool told(const struct ls_detect *d) {
+    for (size_t i = 0; i < d->finding_count; i++) {
+        const struct ls_finding *f = &d->finding[i];
+        if (f->severity != LS_INFO &&
+            (strcmp(f->kind, "reserved-gap") == 0 || strcmp(f->kind, "stranded-remainder") == 0 ||
+             strcmp(f->kind, "fragmentation") == 0 || strcmp(f->kind, "pending-free") == 0))
+            return true;
+    }
+    return false;
+}
+
+static void add_of_peaks(struct ls_detect *d, const struct ls_ooms *all,
+                         const struct ls_history *h) {
+    int64_t capacity = h->capacity > 0 ? h->capacity : d->capacity;
+    uint64_t live = 0, reserved = 0;
+    ls_peak_live_ns(h, &live);
+    int64_t ts_ns = ls_peak_reserved_ns(h, &reserved);
+    if (ts_ns < 0 || reserved <= live ||
+        (double)(reserved - live) < LS_FRAGMENTED_SHARE * (double)reserved ||
+        (double)(reserved - live) < LS_SHARE_PROBLEM * (double)capacity || told(d))
+        return;
+    const struct ls_piece *piece[LS_ROWS_SHOWN];
+    const char *site;
+    struct ls_state state;
+    struct ls_human gap, peak, most, share;
+    ls_state_at(h, ts_ns, &state);
+    size_t count = least_used(&state, piece, LS_ROWS_SHOWN);
+    json_t *sites = ls_oom_pin_sites(h, ts_ns, piece, count, &site);
+    struct ls_finding *f = ls_finding_add(d, "fragmentation");
+    f->severity = ls_memory_was_short(h, capacity) ? LS_WARNING : LS_INFO;
+    f->site = ls_format("%s", site);
+    f->count = 1;
+    f->bytes = f->gain_bytes = (int64_t)(reserved - live);
+    f->title =
+        ls_format("The allocator reserved %s at its peak, %s of it more than was ever in use "
+                  "at once (%s)",
+                  ls_human_bytes(&most, (int64_t)reserved), ls_human_bytes(&gap, f->bytes),
+                  ls_human_share(&share, (double)f->bytes / (double)reserved));
+    json_object_update_new(f->evidence,
+                           json_pack("{s:i, s:I, s:I, s:I, s:f, s:o, s:o}", "device", h->device,
+                                     "peak_allocated", (json_int_t)live, "peak_reserved",
+                                     (json_int_t)reserved, "peak_reserved_ns", (json_int_t)ts_ns,
+                                     "fragmentation", (double)f->bytes / (double)reserved,
+                                     "segments", ls_pieces_json(piece, count), "pinned_by", sites));
+    json_object_set_new(f->evidence, "why",
+                        json_sprintf("At most %s were handed out at any time. The rest lay in "
+                                     "pieces between live blocks, or in segments of sizes that "
+                                     "nothing asked for when more was reserved.",
+                                     ls_human_bytes(&peak, (int64_t)live)));
+    f->advice = f->severity == LS_INFO
+                    ? ls_format("Nothing to do while the device has room: it was not short of "
+                                "memory in this run.")
+                    : ls_fragmentation_advice(all, (int64_t)state.piece[0].size);
+    ls_state_free(&state);
+}
+
+static int run(struct ls_detect *d, const struct ls_detector *self) {
+    int devices[256], rc;
+    const struct ls_ooms *all = ls_ooms_of(d, &rc);
+    size_t count = all ? ls_history_devices(d->db, devices, 256) : 0;
+    (void)self;
+    for (size_t i = 0; all && i < all->count; i++)
+        if (all->oom[i].verdict == LS_OOM_FRAGMENTED)
+            add_of_oom(d, all, &all->oom[i]);
+    for (size_t i = 0; i < count; i++) {
+        const struct ls_history *h = ls_detect_history(d, devices[i]);
+        if (h && h->framework)
+            add_of_peaks(d, all, h);
+    }
+    return rc;
+}
+
+const struct ls_detector ls_detect_fragmentation = {"fragmentation", run};

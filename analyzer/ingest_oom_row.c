@@ -1,0 +1,133 @@
+/*
+ * ingest_oom_row.c - the row of an episode, and what is taken up from it. See ingest_oom.h.
+ * One thread; not async-signal-safe.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "ingest_internal.h"
+#include "ingest_oom.h"
+
+/* ---- rows ---- */
+
+static uint64_t at_least_zero(int64_t bytes) {
+    return bytes > 0 ? (uint64_t)bytes : 0;
+}
+
+static uint64_t pending_on(struct ls_ingest *ingest, uint8_t device) {
+    uint64_t bytes = 0;
+    struct ls_block *block, *next;
+    HASH_ITER(hh, ingest->blocks.limbo, block, next)
+    if (block->device == device)
+        bytes += block->size;
+    return bytes;
+}
+
+void ls_oom_measure(struct ls_ingest *ingest, struct ls_oom *oom) {
+    const struct ls_audit *audit = ingest->blocks.audit[oom->device];
+    oom->framework = audit && audit->reports > 0;
+    oom->allocated = at_least_zero(ingest->ooms.held[oom->device]);
+    if (!oom->framework)
+        return;
+    oom->allocated = at_least_zero(audit->allocated + audit->allocated_unseen);
+    oom->reserved = at_least_zero(audit->reserved + audit->reserved_unseen);
+    oom->pending = pending_on(ingest, oom->device);
+    uint64_t used = oom->allocated + oom->pending;
+    oom->cached = oom->reserved > used ? oom->reserved - used : 0;
+}
+
+void ls_oom_put(struct ls_ingest *ingest, struct ls_oom *oom) {
+    /* id ts device requested allocated reserved free total stack thread source asked recovered
+     * attempts first last flushed_calls bytes ns waited owner pending cached */
+    char types[] = "iiizunnnziiziiiiiuiisnn";
+    bool reserved = oom->framework || oom->source == LS_OOM_ALLOCATOR;
+    types[5] = reserved ? 'u' : 'n';
+    types[6] = types[7] = oom->told ? 'u' : 'n';
+    types[21] = types[22] = oom->framework ? 'u' : 'n';
+    ls_db_put(&ingest->db, LS_PUT_OOM, types, oom->id, oom->ts_ns, (int64_t)oom->device,
+              oom->requested, oom->allocated, oom->reserved, oom->device_free, oom->device_total,
+              (int64_t)oom->stack, (int64_t)oom->thread, (int64_t)oom->source, oom->asked,
+              (int64_t)oom->recovered, oom->attempts, oom->first_call, oom->last_call,
+              oom->flushed_calls, oom->flushed_bytes, oom->flush_ns, oom->waited_ns,
+              oom->owner[0] ? oom->owner : NULL, oom->pending, oom->cached);
+    oom->dirty = false;
+}
+
+void ls_oom_renumber(struct ls_ingest *ingest, struct ls_oom *oom, int64_t id) {
+    char sql[200];
+    snprintf(
+        sql, sizeof sql,
+        "DELETE FROM oom WHERE id=%lld; UPDATE oom_call SET oom=%lld WHERE id BETWEEN %lld AND "
+        "%lld AND oom=%lld",
+        (long long)oom->id, (long long)id, (long long)oom->first_call, (long long)oom->last_call,
+        (long long)oom->id);
+    ls_db_exec(&ingest->db, sql);
+    oom->id = id;
+}
+
+/* ---- taking up what is in the tables ---- */
+
+static void load_oom(sqlite3_stmt *stmt, void *context) {
+    struct ls_ingest *ingest = context;
+    uint32_t thread = (uint32_t)sqlite3_column_int64(stmt, 9);
+    struct ls_oom *oom = ls_oom_of_thread(&ingest->ooms, thread);
+    if (!oom)
+        return;
+    memset(oom, 0, sizeof *oom);
+    oom->id = sqlite3_column_int64(stmt, 0);
+    oom->ts_ns = sqlite3_column_int64(stmt, 1);
+    oom->device = (uint8_t)sqlite3_column_int(stmt, 2);
+    oom->requested = (uint64_t)sqlite3_column_int64(stmt, 3);
+    oom->allocated = (uint64_t)sqlite3_column_int64(stmt, 4);
+    oom->reserved = (uint64_t)sqlite3_column_int64(stmt, 5);
+    oom->told = sqlite3_column_type(stmt, 6) != SQLITE_NULL;
+    oom->device_free = (uint64_t)sqlite3_column_int64(stmt, 6);
+    oom->device_total = (uint64_t)sqlite3_column_int64(stmt, 7);
+    oom->stack = (uint32_t)sqlite3_column_int64(stmt, 8);
+    oom->thread = thread;
+    oom->source = (uint8_t)sqlite3_column_int(stmt, 10);
+    oom->asked = (uint64_t)sqlite3_column_int64(stmt, 11);
+    oom->recovered = sqlite3_column_int(stmt, 12);
+    oom->attempts = sqlite3_column_int64(stmt, 13);
+    oom->first_call = sqlite3_column_int64(stmt, 14);
+    oom->last_call = sqlite3_column_int64(stmt, 15);
+    oom->flushed_calls = sqlite3_column_int64(stmt, 16);
+    oom->flushed_bytes = (uint64_t)sqlite3_column_int64(stmt, 17);
+    oom->flush_ns = sqlite3_column_int64(stmt, 18);
+    oom->waited_ns = sqlite3_column_int64(stmt, 19);
+    const char *owner = (const char *)sqlite3_column_text(stmt, 20);
+    strncat(oom->owner, owner ? owner : "", sizeof oom->owner - 1);
+    oom->framework = sqlite3_column_type(stmt, 21) != SQLITE_NULL;
+    oom->pending = (uint64_t)sqlite3_column_int64(stmt, 21);
+    oom->cached = (uint64_t)sqlite3_column_int64(stmt, 22);
+    if (oom->source == LS_OOM_ALLOCATOR || oom->last_call < ingest->next_call - LS_CALLS_TAKEN_UP)
+        return; /* it has ended, or nobody knows */
+    oom->state = oom->recovered ? LS_OOM_RECOVERED : LS_OOM_OPEN;
+    oom->entry = ls_caller_entry(ingest, oom->stack);
+    oom->unit = (uint64_t)sqlite3_column_int64(stmt, 23);
+    oom->final =
+        ls_oom_is_final(ingest, oom->device, (uint16_t)sqlite3_column_int(stmt, 24), oom->stack);
+    oom->last_start_ns = sqlite3_column_int64(stmt, 25);
+    oom->returning = sqlite3_column_int(stmt, 26) == LS_OOM_GIVEN_BACK;
+    oom->gave_id = sqlite3_column_int64(stmt, 27);
+    oom->gave_bytes = (uint64_t)sqlite3_column_int64(stmt, 28);
+}
+
+void ls_oom_load(struct ls_ingest *ingest) {
+    ls_db_each(
+        &ingest->db,
+        "SELECT id,ts_ns,device,requested,allocated,reserved,device_free,device_total,stack,"
+        "thread,source,asked,recovered,attempts,first_call,last_call,flushed_calls,"
+        "flushed_bytes,flush_ns,waited_ns,owner,pending,cached,"
+        "(SELECT bytes FROM oom_call WHERE oom_call.id=first_call),"
+        "(SELECT api FROM call WHERE call.id=first_call),"
+        "(SELECT start_ns FROM call WHERE call.id=last_call),"
+        "(SELECT kind FROM oom_call WHERE oom_call.id=last_call),"
+        "(SELECT MAX(id) FROM oom_call WHERE oom_call.id BETWEEN first_call AND last_call AND "
+        "oom_call.oom=oom.id AND kind=5) AS gave,"
+        "(SELECT bytes FROM oom_call WHERE oom_call.id=(SELECT MAX(id) FROM oom_call WHERE "
+        "oom_call.id BETWEEN first_call AND last_call AND oom_call.oom=oom.id AND kind=5)) "
+        "FROM oom ORDER BY id",
+        load_oom, ingest);
+}

@@ -1,0 +1,173 @@
+/*
+ * oom_events.c - the table `oom`, row by row. See oom_events.h.
+ *
+ * One thread; not async-signal-safe.
+ */
+#include "oom_events.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "history_own.h"
+
+static int64_t number(sqlite3_stmt *stmt, int column) {
+    return sqlite3_column_type(stmt, column) == SQLITE_NULL ? LS_OOM_UNKNOWN
+                                                            : sqlite3_column_int64(stmt, column);
+}
+
+static char *text(sqlite3_stmt *stmt, int column, const char *otherwise) {
+    const char *found = (const char *)sqlite3_column_text(stmt, column);
+    char *copy;
+    if (!found && !otherwise)
+        return NULL;
+    copy = ls_history_new(strlen(found ? found : otherwise) + 1, 1);
+    return strcpy(copy, found ? found : otherwise);
+}
+
+static const char oom_sql[] =
+    "SELECT id, ts_ns, device, requested, asked, allocated, reserved, pending, cached, device_free,"
+    " device_total, largest_hole, attempts, first_call, last_call, flushed_calls, flushed_bytes,"
+    " flush_ns, waited_ns, COALESCE(stack, 0), COALESCE(thread, 0), COALESCE(source, 1) = 1,"
+    " COALESCE(recovered, 0), (SELECT site FROM stack_site WHERE stack_site.id = oom.stack), owner"
+    " FROM oom ORDER BY ts_ns, id";
+
+static void read_oom(struct ls_oom_event *oom, sqlite3_stmt *stmt) {
+    int64_t *const column[] = {
+        &oom->id,
+        &oom->ts_ns,
+        NULL,
+        &oom->requested,
+        &oom->asked,
+        &oom->allocated,
+        &oom->reserved,
+        &oom->pending,
+        &oom->cached,
+        &oom->device_free,
+        &oom->device_total,
+        &oom->largest_hole,
+        &oom->attempts,
+        &oom->first_call,
+        &oom->last_call,
+        &oom->flushed_calls,
+        &oom->flushed_bytes,
+        &oom->flush_ns,
+        &oom->waited_ns,
+    };
+    int next = sizeof column / sizeof column[0];
+    for (int i = 0; i < next; i++)
+        if (column[i])
+            *column[i] = number(stmt, i);
+    oom->device = sqlite3_column_int(stmt, 2);
+    oom->stack = (uint32_t)sqlite3_column_int64(stmt, next++);
+    oom->thread = (uint32_t)sqlite3_column_int64(stmt, next++);
+    oom->by_allocator = sqlite3_column_int(stmt, next++) != 0;
+    oom->recovered = sqlite3_column_int(stmt, next++) != 0;
+    oom->site = text(stmt, next++, "site unknown");
+    oom->owner = text(stmt, next, NULL);
+}
+
+static bool load_rows(struct ls_oom_events *ooms, sqlite3 *db) {
+    sqlite3_stmt *stmt;
+    size_t room = 0;
+    int rc = sqlite3_prepare_v2(db, oom_sql, -1, &stmt, NULL);
+    if (rc != SQLITE_OK)
+        return false;
+    while ((rc = sqlite3_step(stmt)) == SQLITE_ROW) {
+        ooms->oom = ls_history_room(ooms->oom, ooms->count, &room, sizeof *ooms->oom);
+        struct ls_oom_event *oom = &ooms->oom[ooms->count++];
+        memset(oom, 0, sizeof *oom);
+        read_oom(oom, stmt);
+        ooms->lost += !oom->recovered;
+    }
+    sqlite3_finalize(stmt);
+    return rc == SQLITE_DONE;
+}
+
+static int by_oom(const void *a, const void *b) {
+    int64_t x = *(const int64_t *)a, y = ((const struct ls_oom_call *)b)->oom;
+    return x < y ? -1 : x > y;
+}
+
+/* Hands each oom its calls, which are sorted by oom. */
+static void share_calls(struct ls_oom_events *ooms, size_t count) {
+    for (size_t i = 0; i < ooms->count && count; i++) {
+        struct ls_oom_event *oom = &ooms->oom[i];
+        const struct ls_oom_call *end = ooms->call + count, *one;
+        one = bsearch(&oom->id, ooms->call, count, sizeof *one, by_oom);
+        if (!one)
+            continue;
+        while (one > ooms->call && one[-1].oom == oom->id)
+            one--;
+        oom->call = one;
+        while (one + oom->calls < end && one[oom->calls].oom == oom->id)
+            oom->calls++;
+    }
+}
+
+static bool load_calls(struct ls_oom_events *ooms, sqlite3 *db) {
+    sqlite3_stmt *stmt;
+    size_t room = 0, count = 0;
+    int rc = sqlite3_prepare_v2(db, "SELECT oom, id, kind, bytes FROM oom_call ORDER BY oom, id",
+                                -1, &stmt, NULL);
+    if (rc != SQLITE_OK)
+        return false;
+    while ((rc = sqlite3_step(stmt)) == SQLITE_ROW) {
+        ooms->call = ls_history_room(ooms->call, count, &room, sizeof *ooms->call);
+        ooms->call[count++] =
+            (struct ls_oom_call){sqlite3_column_int64(stmt, 0), sqlite3_column_int64(stmt, 1),
+                                 sqlite3_column_int(stmt, 2), sqlite3_column_int64(stmt, 3)};
+    }
+    sqlite3_finalize(stmt);
+    share_calls(ooms, count);
+    return rc == SQLITE_DONE;
+}
+
+bool ls_oom_events_load(struct ls_oom_events *ooms, sqlite3 *db) {
+    *ooms = (struct ls_oom_events){0};
+    if (load_rows(ooms, db) && load_calls(ooms, db))
+        return true;
+    ls_oom_events_free(ooms);
+    return false;
+}
+
+void ls_oom_events_free(struct ls_oom_events *ooms) {
+    for (size_t i = 0; i < ooms->count; i++) {
+        free((char *)ooms->oom[i].site);
+        free((char *)ooms->oom[i].owner);
+    }
+    free(ooms->oom);
+    free(ooms->call);
+    *ooms = (struct ls_oom_events){0};
+}
+
+const struct ls_oom_event *ls_oom_events_first_lost(const struct ls_oom_events *ooms) {
+    for (size_t i = 0; i < ooms->count; i++)
+        if (!ooms->oom[i].recovered)
+            return &ooms->oom[i];
+    return NULL;
+}
+
+static void fill(int64_t *column, uint64_t value) {
+    if (*column < 0)
+        *column = (int64_t)value;
+}
+
+void ls_oom_event_complete(struct ls_oom_event *oom, const struct ls_history *history,
+                           const struct ls_state *state) {
+    fill(&oom->asked, (uint64_t)oom->requested);
+    fill(&oom->allocated, state->live);
+    if (history->framework) {
+        fill(&oom->reserved, state->reserved);
+        fill(&oom->pending, state->pending);
+        fill(&oom->largest_hole, state->hole);
+        int64_t cached = oom->reserved - oom->allocated - oom->pending;
+        fill(&oom->cached, cached > 0 ? (uint64_t)cached : 0);
+    }
+    if (oom->device_total < 0 && history->capacity > 0)
+        oom->device_total = history->capacity;
+}
+
+int64_t ls_oom_event_gap(const struct ls_oom_event *oom) {
+    return oom->reserved < 0 || oom->allocated < 0 ? LS_OOM_UNKNOWN
+                                                   : oom->reserved - oom->allocated;
+}

@@ -1,0 +1,51 @@
+/*
+ * story.h - one out-of-memory error of a trace, and what was around it: what both renderings of
+ * `layoutspy oom` tell.
+ *
+ * The detectors have run: their findings are rows of the trace. Sizes in bytes, times in ns since
+ * the recording's start. Main thread only; not for signal handlers.
+ */
+#ifndef LAYOUTSPY_STORY_H
+#define LAYOUTSPY_STORY_H
+
+#include "../census.h"
+#include "../trace.h"
+#include "growth.h"
+#include "history.h"
+#include "holders.h"
+#include "oom_events.h"
+#include "others.h"
+
+/* A later error, and what the first one has to do with it, as the finding `oom-cascade` says. */
+struct ls_aftermath {
+    const struct ls_oom_event *oom;
+    bool consequence;
+    int64_t outlived; /* bytes of the failed step that were still there */
+};
+
+struct ls_story {
+    struct ls_oom_events events;
+    const struct ls_oom_event *oom; /* the one that is told; NULL: there is none */
+    size_t number;                  /* of it, from 1 */
+    /* Of its moment and its device; all empty without an oom. */
+    struct ls_history history;
+    struct ls_state state;
+    struct ls_growth growth;
+    struct ls_holders holders;
+    struct ls_others others;
+    int64_t unaccounted;      /* of the device, that nothing here explains; -1: not known */
+    uint64_t largest_before;  /* the largest request that was served before */
+    const char *largest_site; /* and who made it; NULL: none */
+    struct ls_census census;
+    bool has_census;
+    struct ls_aftermath *after; /* errors after the one that is told, on any device */
+    size_t after_count;
+};
+
+/* Gather the story of the `number`-th oom (from 1), or where that is 0 of the first one that the
+ * program got to see, else of none. Returns SQLITE_OK or the code of the query that failed; free
+ * with ls_story_free() in any case. A number beyond them: story->oom is NULL. */
+int ls_story_load(struct ls_story *story, const struct ls_trace *trace, size_t number);
+void ls_story_free(struct ls_story *story);
+
+#endif

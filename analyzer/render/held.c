@@ -1,0 +1,195 @@
+/*
+ * held.c - who holds memory and what lies in its pieces. See held.h.
+ *
+ * Main thread only; not for signal handlers.
+ */
+#include "held.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#include "../human.h"
+#include "../json_text.h"
+#include "../term.h"
+
+#define SITE_LEAST 24 /* columns; narrower terminals wrap */
+
+const char *ls_clip_site(struct ls_clipped *clipped, const char *site, int width) {
+    int length = 0,
+        room = width < (int)sizeof clipped->text ? width : (int)sizeof clipped->text - 4;
+    const char *from = site;
+    for (const char *p = site; *p; p++)
+        length += (*p & 0xc0) != 0x80; /* code points */
+    bool whole = length <= room;
+    for (int skip = whole ? 0 : length - room + 3; *from && skip > 0; from++)
+        skip -= (from[1] & 0xc0) != 0x80;
+    snprintf(clipped->text, sizeof clipped->text, "%s%s", whole ? "" : "...", from);
+    for (char *p = clipped->text; *p; p++) /* a table's line must stay one */
+        if ((unsigned char)*p < ' ')
+            *p = ' ';
+    return clipped->text;
+}
+
+/* Left-aligned in `width` columns, whatever bytes a code point takes. */
+static void put_site(const char *site, int width, FILE *out) {
+    struct ls_clipped clipped;
+    int length = 0;
+    ls_clip_site(&clipped, site, width);
+    for (const char *p = clipped.text; *p; p++)
+        length += (*p & 0xc0) != 0x80;
+    fprintf(out, "%s%*s", clipped.text, width > length ? width - length : 0, "");
+}
+
+static int site_width(FILE *out, int others) {
+    int width = ls_term_width(out) - others;
+    return width > SITE_LEAST ? width : SITE_LEAST;
+}
+
+const char *ls_age_text(char *text, size_t size, int64_t steps, int64_t ns) {
+    struct ls_human human;
+    if (steps > 0)
+        snprintf(text, size, "%s %s", ls_human_count(&human, steps),
+                 ls_plural(steps, "step", "steps"));
+    else
+        snprintf(text, size, "%s", ls_human_ns(&human, ns));
+    return text;
+}
+
+json_t *ls_json_known(int64_t value) {
+    return value < 0 ? json_null() : json_integer(value);
+}
+
+static json_t *integer(uint64_t value) {
+    return json_integer((json_int_t)value);
+}
+
+/* ---- holders ---- */
+
+static const char *growth_text(struct ls_human *h, const struct ls_holder_entry *e) {
+    struct ls_human bytes;
+    int64_t growth = (int64_t)(e->growth < 0 ? -e->growth : e->growth);
+    if (!e->steady)
+        return "?";
+    if (growth == 0)
+        return "0";
+    snprintf(h->text, sizeof h->text, "%c%s", e->growth < 0 ? '-' : '+',
+             ls_human_bytes(&bytes, growth));
+    return h->text;
+}
+
+void ls_render_holders(const struct ls_holders *holders, size_t most, FILE *out) {
+    struct ls_human bytes, blocks, growth;
+    char age[48];
+    bool steps = holders->steps > 0;
+    int width = site_width(out, steps ? 48 : 36);
+    uint64_t rest = 0, rest_blocks = 0;
+    ls_term_style(out, LS_BOLD);
+    fprintf(out, "  %-*s %10s %8s %12s", width, "who holds it", "bytes", "blocks", "oldest");
+    fprintf(out, steps ? " %11s\n" : "\n", "a step");
+    ls_term_style(out, LS_PLAIN);
+    for (size_t i = 0; i < holders->count; i++) {
+        const struct ls_holder_entry *e = &holders->holder[i];
+        if (i >= most) {
+            rest += e->bytes;
+            rest_blocks += e->blocks;
+            continue;
+        }
+        fputs("  ", out);
+        put_site(e->site, width, out);
+        fprintf(out, " %10s %8s %12s", ls_human_bytes(&bytes, (int64_t)e->bytes),
+                ls_human_count(&blocks, e->blocks),
+                ls_age_text(age, sizeof age, e->age_steps, e->age_ns));
+        if (steps)
+            fprintf(out, " %11s", growth_text(&growth, e));
+        fputc('\n', out);
+    }
+    if (holders->count > most) {
+        char text[64];
+        snprintf(text, sizeof text, "%zu more %s", holders->count - most,
+                 ls_plural((int64_t)(holders->count - most), "site", "sites"));
+        fprintf(out, "  %-*s %10s %8s\n", width, text, ls_human_bytes(&bytes, (int64_t)rest),
+                ls_human_count(&blocks, (int64_t)rest_blocks));
+    }
+}
+
+json_t *ls_render_holders_json(const struct ls_holders *holders) {
+    json_t *array = json_array();
+    for (size_t i = 0; i < holders->count; i++) {
+        const struct ls_holder_entry *e = &holders->holder[i];
+        json_array_append_new(
+            array, json_pack("{s:o, s:o, s:I, s:I, s:o, s:o, s:o}", "site", ls_json_text(e->site),
+                             "bytes", integer(e->bytes), "blocks", (json_int_t)e->blocks, "age_ns",
+                             (json_int_t)e->age_ns, "age_steps", ls_json_known(e->age_steps),
+                             "growth", e->steady ? json_real(e->growth) : json_null(), "change",
+                             holders->since_step ? json_integer(e->change) : json_null()));
+    }
+    return array;
+}
+
+/* ---- pieces ---- */
+
+static void put_oldest(const struct ls_history *h, const struct ls_state *state,
+                       const struct ls_piece *p, int width, FILE *out) {
+    struct ls_human age;
+    if (!p->oldest) {
+        fputs(p->pending ? "nothing live: it waits for other streams" : "empty", out);
+        return;
+    }
+    fprintf(out, "%9s  ", ls_human_ns(&age, state->ts_ns - p->oldest->start_ns));
+    put_site(ls_history_site(h, p->oldest->site), width, out);
+}
+
+void ls_render_pieces(const struct ls_history *history, const struct ls_state *state, size_t most,
+                      FILE *out) {
+    struct ls_human size, live, hole, blocks;
+    uint64_t rest = 0, rest_live = 0, rest_hole = 0;
+    int width = site_width(out, 56);
+    ls_term_style(out, LS_BOLD);
+    fprintf(out, "  %10s %10s %12s %6s  %9s  %s\n", "segment", "live", "largest hole", "blocks",
+            "oldest", "who pins it");
+    ls_term_style(out, LS_PLAIN);
+    for (size_t i = 0; i < state->pieces; i++) {
+        const struct ls_piece *p = &state->piece[i];
+        if (i >= most) {
+            rest += p->size;
+            rest_live += p->live;
+            rest_hole = p->hole > rest_hole ? p->hole : rest_hole;
+            continue;
+        }
+        fprintf(out, "  %10s %10s %12s %6s  ", ls_human_bytes(&size, (int64_t)p->size),
+                ls_human_bytes(&live, (int64_t)p->live), ls_human_bytes(&hole, (int64_t)p->hole),
+                ls_human_count(&blocks, p->blocks));
+        put_oldest(history, state, p, width, out);
+        fputc('\n', out);
+    }
+    if (state->pieces > most)
+        fprintf(out, "  %10s %10s %12s         in %zu smaller %s\n",
+                ls_human_bytes(&size, (int64_t)rest), ls_human_bytes(&live, (int64_t)rest_live),
+                ls_human_bytes(&hole, (int64_t)rest_hole), state->pieces - most,
+                ls_plural((int64_t)(state->pieces - most), "one", "ones"));
+}
+
+static json_t *oldest_json(const struct ls_history *h, const struct ls_state *state,
+                           const struct ls_span *s) {
+    if (!s)
+        return json_null();
+    return json_pack("{s:I, s:o, s:o, s:I}", "id", (json_int_t)s->id, "site",
+                     ls_json_text(ls_history_site(h, s->site)), "bytes", integer(s->size), "age_ns",
+                     (json_int_t)(state->ts_ns - s->start_ns));
+}
+
+json_t *ls_render_pieces_json(const struct ls_history *history, const struct ls_state *state) {
+    json_t *array = json_array();
+    for (size_t i = 0; i < state->pieces; i++) {
+        const struct ls_piece *p = &state->piece[i];
+        json_array_append_new(
+            array, json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:I, s:b, s:o, s:o}", "address",
+                             integer(p->address), "size", integer(p->size), "live",
+                             integer(p->live), "pending", integer(p->pending), "free",
+                             integer(p->free), "hole", integer(p->hole), "blocks",
+                             (json_int_t)p->blocks, "expandable", p->segment->expandable, "site",
+                             ls_json_text(ls_history_site(history, p->segment->site)), "oldest",
+                             oldest_json(history, state, p->oldest)));
+    }
+    return array;
+}

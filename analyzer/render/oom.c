@@ -1,0 +1,299 @@
+/*
+ * oom.c - an out-of-memory error on one screen, for whoever finds the job dead. See render.h.
+ *
+ * Main thread only; not for signal handlers.
+ */
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "../ending.h"
+#include "../human.h"
+#include "../query.h"
+#include "../term.h"
+#include "held.h"
+#include "oom_parts.h"
+
+/* What fits a screen. */
+#define HOLDERS_SHOWN 5
+#define CHANGES_SHOWN 3
+#define STORAGES_SHOWN 2
+#define LATER_SHOWN 3
+#define OTHERS_SHOWN 2
+
+void ls_screen_say(FILE *out, const char *first, const char *indent, const char *format, ...) {
+    va_list args;
+    char *text;
+    va_start(args, format);
+    if (vasprintf(&text, format, args) < 0)
+        text = NULL;
+    va_end(args);
+    if (text)
+        ls_render_wrapped(out, first, indent, text, ls_term_width(out));
+    free(text);
+}
+
+void ls_screen_title(FILE *out, const char *text) {
+    ls_term_style(out, LS_BOLD);
+    fprintf(out, "%s\n", text);
+    ls_term_style(out, LS_PLAIN);
+}
+
+/* ---- what happened ---- */
+
+static void put_head(const struct ls_trace *trace, FILE *out) {
+    char *program = ls_query_meta(trace->db, "cmdline"), *ending = ls_ending_text(trace->db);
+    ls_term_style(out, LS_BOLD);
+    fputs(trace->path, out);
+    ls_term_style(out, LS_PLAIN);
+    ls_screen_say(out, ": ", "  ", "%s; the program %s.", program ? program : "program unknown",
+                  ending ? ending : "has no end in the trace");
+    free(program);
+    free(ending);
+}
+
+static void put_when(const struct ls_story *story, FILE *out) {
+    struct ls_human when;
+    ls_term_style(out, LS_RED);
+    fputs(story->oom->recovered ? "SHORT OF MEMORY" : "OUT OF MEMORY", out);
+    ls_term_style(out, LS_PLAIN);
+    fprintf(out, " on device %d, %s after the start", story->oom->device,
+            ls_human_ns(&when, story->oom->ts_ns));
+    if (story->holders.step)
+        fprintf(out, ", in step %zu of %zu", story->holders.step, story->holders.steps);
+    if (story->events.count > 1)
+        fprintf(out, " (event %zu of %zu)", story->number, story->events.count);
+    fputs(".\n", out);
+}
+
+/* The largest ever, or one like many: that is half of the answer. */
+static void put_request(const struct ls_story *story, FILE *out) {
+    const struct ls_oom_event *oom = story->oom;
+    struct ls_human bytes, before;
+    char who[80] = "", size[160] = "";
+    if (oom->owner)
+        snprintf(who, sizeof who, " by %.60s", oom->owner);
+    if (!story->largest_site || oom->requested < 0)
+        ;
+    else if (oom->requested > (int64_t)story->largest_before)
+        snprintf(size, sizeof size, " No request before it was larger than %s.",
+                 ls_human_bytes(&before, (int64_t)story->largest_before));
+    else
+        snprintf(size, sizeof size, " Larger ones had been served: up to %s.",
+                 ls_human_bytes(&before, (int64_t)story->largest_before));
+    ls_screen_say(out, "  ", "  ", "%s asked for%s at %s%s%s",
+                  oom->requested < 0 ? "Memory was" : ls_human_bytes(&bytes, oom->requested), who,
+                  oom->site, oom->recovered ? ", served only on a retry." : ": refused.", size);
+}
+
+/* ---- how the device was shared ---- */
+
+static void put_figure(FILE *out, const char *name, int64_t bytes, const char *format, ...)
+    __attribute__((format(printf, 4, 5)));
+
+static void put_figure(FILE *out, const char *name, int64_t bytes, const char *format, ...) {
+    struct ls_human human;
+    va_list args;
+    char text[300], first[64];
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    snprintf(first, sizeof first, "  %-16s %11s  ", name,
+             bytes < 0 ? "not known" : ls_human_bytes(&human, bytes));
+    ls_render_wrapped(out, first, "                                 ", text, ls_term_width(out));
+}
+
+static void put_hole(const struct ls_oom_event *oom, FILE *out) {
+    struct ls_human hole;
+    if (oom->reserved < 0)
+        return;
+    if (oom->largest_hole < 0)
+        put_figure(out, "gap", oom->cached, "cached by the allocator, used by nobody");
+    else
+        put_figure(out, "gap", oom->cached,
+                   "cached by the allocator, used by nobody; the largest hole has %s%s",
+                   ls_human_bytes(&hole, oom->largest_hole),
+                   oom->requested < 0                   ? ""
+                   : oom->largest_hole < oom->requested ? ", too small for the request"
+                                                        : ", large enough for the request");
+}
+
+static void put_others(const struct ls_story *story, FILE *out) {
+    for (size_t i = 0; i < story->others.count && i < OTHERS_SHOWN; i++) {
+        const struct ls_other *o = &story->others.other[i];
+        put_figure(out, i ? "" : "other processes", (int64_t)o->bytes, "pid %" PRId64 ", %s%s%s",
+                   o->pid, o->path, o->ooms ? "; it ran out of memory, too" : "",
+                   o->whole ? "" : " (not all of its recording is there yet)");
+    }
+    if (story->others.count > OTHERS_SHOWN) {
+        int64_t rest = (int64_t)story->others.bytes;
+        for (size_t i = 0; i < OTHERS_SHOWN; i++)
+            rest -= (int64_t)story->others.other[i].bytes;
+        put_figure(out, "", rest, "in %zu more", story->others.count - OTHERS_SHOWN);
+    }
+}
+
+static void put_figures(const struct ls_story *story, FILE *out) {
+    const struct ls_oom_event *oom = story->oom;
+    struct ls_human blocks, share;
+    uint64_t count = 0;
+    char in_use[64] = "";
+    for (size_t i = 0; i < story->state.holders; i++)
+        count += story->state.holder[i].blocks;
+    put_figure(out, "capacity", oom->device_total, "%s",
+               oom->device_total < 0 ? "the program never asked the driver" : "");
+    if (oom->reserved >= 0 && oom->device_total > 0)
+        put_figure(out, "reserved", oom->reserved, "by its allocator: %s of the device",
+                   ls_human_share(&share, (double)oom->reserved / (double)oom->device_total));
+    else if (oom->reserved >= 0)
+        put_figure(out, "reserved", oom->reserved, "by its allocator");
+    if (count)
+        snprintf(in_use, sizeof in_use, "in %s %s", ls_human_count(&blocks, (int64_t)count),
+                 ls_plural((int64_t)count, "block", "blocks"));
+    put_figure(out, "allocated", oom->allocated, "%s", in_use);
+    if (oom->pending > 0)
+        put_figure(out, "pending", oom->pending,
+                   "given back, but work of other streams was not known to be done with it");
+    put_hole(oom, out);
+    if (story->state.direct)
+        put_figure(out, "beside it", (int64_t)story->state.direct,
+                   "this process's, but not its allocator's");
+    put_others(story, out);
+    if (story->unaccounted > 0)
+        put_figure(out, "not recorded", story->unaccounted,
+                   "contexts, libraries' own memory, processes that were not recorded");
+    put_figure(out, "free", oom->device_free, "%s",
+               oom->device_free < 0 ? "nobody asked the driver at that moment"
+                                    : "as the driver said at that moment");
+}
+
+/* ---- who, and what changed ---- */
+
+static void put_holders(const struct ls_story *story, size_t most, FILE *out) {
+    if (story->holders.count == 0)
+        ls_screen_say(out, "  ", "  ",
+                      "Nobody whom the recording knows held memory on this device then.");
+    else
+        ls_render_holders(&story->holders, most, out);
+}
+
+static void put_change(const struct ls_holder_entry *e, bool in_steps, FILE *out) {
+    struct ls_human bytes, part;
+    char first[40], where[64] = "";
+    snprintf(first, sizeof first, "  +%10s  ", ls_human_bytes(&bytes, e->change));
+    if (!in_steps)
+        ;
+    else if (e->in_step >= e->change)
+        snprintf(where, sizeof where, ", all of it in this step");
+    else if (e->in_step > 0)
+        snprintf(where, sizeof where, ", %s of it in this step", ls_human_bytes(&part, e->in_step));
+    ls_screen_say(out, first, "               ", "%s%s", e->site, where);
+}
+
+static void put_changes(const struct ls_holders *h, FILE *out) {
+    char title[100];
+    bool in_steps = h->since_step < h->step;
+    if (h->since_step == 0)
+        return;
+    if (in_steps)
+        snprintf(title, sizeof title,
+                 "What grew since step %zu began, %zu %s before:", h->since_step,
+                 h->step - h->since_step,
+                 ls_plural((int64_t)(h->step - h->since_step), "step", "steps"));
+    else
+        snprintf(title, sizeof title, "What grew in this step:");
+    ls_screen_title(out, title);
+    for (size_t i = 0; i < h->changed_count && i < CHANGES_SHOWN; i++)
+        put_change(&h->holder[h->changed[i]], in_steps, out);
+    if (h->changed_count == 0)
+        fputs("  nothing\n", out);
+}
+
+static void put_census(const struct ls_story *story, sqlite3 *db, FILE *out) {
+    const struct ls_census *c = &story->census;
+    bool failed = story->has_census && c->state == LS_CENSUS_FAILED;
+    if (story->has_census && !failed && c->storages) {
+        ls_screen_title(out, c->state == LS_CENSUS_CUT
+                                 ? "Python objects that held most (the census was cut short):"
+                                 : "Python objects that held most:");
+        ls_render_census_storages(c, STORAGES_SHOWN, out);
+    } else if (failed)
+        ls_screen_say(out, "", "  ", "No census of Python's objects: %s.",
+                      c->detail ? c->detail : "it could not run");
+    else if (story->has_census)
+        ls_screen_say(out, "", "  ", "The census of Python's objects found no tensor on a device.");
+    else if (ls_query_int(db, 0, "SELECT EXISTS(SELECT 1 FROM frame WHERE kind = 1)"))
+        ls_screen_say(out, "", "  ",
+                      "No census of Python's objects: it had not run when the recording ended.");
+}
+
+/* ---- the other events ---- */
+
+static void put_later(const struct ls_story *story, FILE *out) {
+    for (size_t i = 0; i < story->after_count && i < LATER_SHOWN; i++) {
+        const struct ls_aftermath *a = &story->after[i];
+        struct ls_human bytes, later, left;
+        char why[120] = "";
+        if (a->consequence)
+            snprintf(why, sizeof why, "; a consequence: %s of the failed step were still there",
+                     ls_human_bytes(&left, a->outlived));
+        ls_screen_say(out, "  ", "    ", "%s later: %s at %s%s",
+                      ls_human_ns(&later, a->oom->ts_ns - story->oom->ts_ns),
+                      ls_human_bytes(&bytes, a->oom->requested), a->oom->site, why);
+    }
+    if (story->after_count > LATER_SHOWN)
+        fprintf(out, "  and %zu more; --event N shows one in full\n",
+                story->after_count - LATER_SHOWN);
+}
+
+void ls_screen_stalls(const struct ls_story *story, FILE *out) {
+    const struct ls_oom_event *worst = NULL;
+    struct ls_human bytes, time;
+    size_t count = 0;
+    int64_t spent = 0;
+    for (size_t i = 0; i < story->events.count; i++) {
+        const struct ls_oom_event *oom = &story->events.oom[i];
+        if (!oom->recovered || oom == story->oom)
+            continue;
+        if (!worst || oom->requested > worst->requested)
+            worst = oom;
+        spent +=
+            (oom->flush_ns > 0 ? oom->flush_ns : 0) + (oom->waited_ns > 0 ? oom->waited_ns : 0);
+        count++;
+    }
+    if (count)
+        ls_screen_say(out, "", "  ",
+                      "%zu %s%s refused at first and served on a retry (a stall, no error), %s in "
+                      "all; the largest: %s at %s.",
+                      count, story->oom ? "other " : "",
+                      ls_plural((int64_t)count, "request was", "requests were"),
+                      ls_human_ns(&time, spent), ls_human_bytes(&bytes, worst->requested),
+                      worst->site);
+}
+
+static void put_after(const struct ls_story *story, FILE *out) {
+    if (story->after_count) {
+        ls_screen_title(out, "Errors after this one:");
+        put_later(story, out);
+    }
+    ls_screen_stalls(story, out);
+}
+
+/* ---- the whole ---- */
+
+int ls_render_oom(const struct ls_trace *trace, const struct ls_story *story, bool all, FILE *out) {
+    ls_render_incomplete(trace, out);
+    put_head(trace, out);
+    if (!story->oom)
+        return ls_screen_none(trace, story, all, out);
+    put_when(story, out);
+    put_request(story, out);
+    put_figures(story, out);
+    ls_screen_tried(story->oom, out);
+    put_holders(story, all ? LS_EVERY_ROW : HOLDERS_SHOWN, out);
+    put_changes(&story->holders, out);
+    put_census(story, trace->db, out);
+    put_after(story, out);
+    return ls_screen_advice(trace, all, out);
+}

@@ -1,0 +1,142 @@
+/*
+ * oom_parts.c - what was tried, what to do, and the screen of a trace without an error. See
+ * oom_parts.h.
+ *
+ * Main thread only; not for signal handlers.
+ */
+#include "oom_parts.h"
+
+#include <stdarg.h>
+#include <string.h>
+
+#include "../human.h"
+#include "../query.h"
+#include "../term.h"
+#include "held.h"
+
+/* A line each beside the one that has its advice. */
+#define FINDINGS_SHOWN 4
+
+/* ---- what was tried ---- */
+
+/* Appends to a text, as far as there is room. */
+static void append(char *text, size_t size, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+static void append(char *text, size_t size, const char *format, ...) {
+    size_t used = strlen(text);
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text + used, size - used, format, args);
+    va_end(args);
+}
+
+/* Calls of one kind in a row are one step of it. Returns how many these are. */
+static size_t put_run(const struct ls_oom_event *oom, size_t i, char *text, size_t size) {
+    const struct ls_oom_call *call = &oom->call[i];
+    struct ls_human human;
+    int64_t bytes = 0;
+    size_t run = 0;
+    while (i + run < oom->calls && call[run].kind == call->kind)
+        bytes += call[run++].bytes > 0 ? call[run - 1].bytes : 0;
+    switch (call->kind) {
+    case LS_OOM_FAILED:
+        append(text, size, "; %s for %s: refused", i ? "asked again" : "asked the driver",
+               ls_human_bytes(&human, call->bytes));
+        if (run > 1)
+            append(text, size, " %zu times", run);
+        break;
+    case LS_OOM_GIVEN_BACK:
+        append(text, size, "; gave back %zu %s of its cache, %s", run,
+               ls_plural((int64_t)run, "piece", "pieces"), ls_human_bytes(&human, bytes));
+        break;
+    case LS_OOM_WAITED:
+        append(text, size, "; waited for the device");
+        break;
+    case LS_OOM_SUCCEEDED:
+        append(text, size, "; asked again for %s: served", ls_human_bytes(&human, call->bytes));
+        break;
+    case LS_OOM_REPORTED:
+        append(text, size, "; gave up");
+        break;
+    default:
+        break;
+    }
+    return run;
+}
+
+void ls_screen_tried(const struct ls_oom_event *oom, FILE *out) {
+    struct ls_human time;
+    char text[600] = "";
+    for (size_t i = 0; i < oom->calls;)
+        i += put_run(oom, i, text, sizeof text);
+    if (oom->attempts == 0)
+        append(text, sizeof text,
+               "; refused without asking the driver: a limit is set in the program");
+    else if (oom->calls == 0)
+        return;
+    if (oom->waited_ns > 0)
+        append(text, sizeof text, "; %s of waiting", ls_human_ns(&time, oom->waited_ns));
+    if (strlen(text) > 2)
+        ls_screen_say(out, "  tried: ", "         ", "%s.", text + 2);
+}
+
+/* ---- what to do ---- */
+
+static void put_finding(sqlite3_stmt *row, bool advice, FILE *out) {
+    int width = ls_term_width(out);
+    const char *title = (const char *)sqlite3_column_text(row, 2);
+    const char *site = (const char *)sqlite3_column_text(row, 4);
+    const char *advise = (const char *)sqlite3_column_text(row, 3);
+    char first[200];
+    fputs("  ", out);
+    ls_render_severity((const char *)sqlite3_column_text(row, 1), out);
+    snprintf(first, sizeof first, " %.60s: ", sqlite3_column_text(row, 0));
+    ls_render_wrapped(out, first, "    ", title ? title : "", width - 9);
+    if (site && title && !strstr(title, site))
+        ls_screen_say(out, "    at ", "       ", "%s", site);
+    if (advice && advise)
+        ls_render_wrapped(out, "    do: ", "        ", advise, width);
+}
+
+int ls_screen_advice(const struct ls_trace *trace, bool all, FILE *out) {
+    sqlite3_stmt *stmt;
+    int shown = 0, more = 0;
+    int rc = sqlite3_prepare_v2(
+        trace->db,
+        "SELECT kind, severity, title, advice, COALESCE(site, 'site unknown') FROM finding WHERE"
+        " kind IN " LS_MEMORY_KINDS " AND (severity <> 'info' OR ?1 OR NOT EXISTS (SELECT 1 FROM"
+        " finding WHERE severity <> 'info')) ORDER BY severity = 'info', kind NOT IN ('oom',"
+        " 'oom-fitting-block'), id",
+        -1, &stmt, NULL);
+    if (rc != SQLITE_OK)
+        return rc;
+    sqlite3_bind_int(stmt, 1, all);
+    while ((rc = sqlite3_step(stmt)) == SQLITE_ROW) {
+        if (shown == 0)
+            ls_screen_title(out, strcmp((const char *)sqlite3_column_text(stmt, 1), "info") == 0
+                                     ? "Worth knowing:"
+                                     : "What to do:");
+        if (shown < FINDINGS_SHOWN || all)
+            put_finding(stmt, shown == 0 || all, out);
+        else
+            more++;
+        shown++;
+    }
+    sqlite3_finalize(stmt);
+    if (more)
+        fprintf(out, "  and %d more: layoutspy report %s\n", more, trace->path);
+    return rc == SQLITE_DONE ? SQLITE_OK : rc;
+}
+
+/* ---- no error ---- */
+
+int ls_screen_none(const struct ls_trace *trace, const struct ls_story *story, bool all,
+                   FILE *out) {
+    ls_screen_say(
+        out, "", "  ",
+        "No out-of-memory error in this trace: every request for device memory was served%s.",
+        story->events.count ? " in the end" : "");
+    ls_screen_stalls(story, out);
+    return ls_screen_advice(trace, all, out);
+}

@@ -1,0 +1,26 @@
+/*
+ * oom_parts.h - what oom.c and oom_parts.c share. Main thread only; not for signal handlers.
+ */
+#ifndef LAYOUTSPY_OOM_PARTS_H
+#define LAYOUTSPY_OOM_PARTS_H
+
+#include "render.h"
+
+/* One wrapped line or more. */
+void ls_screen_say(FILE *out, const char *first, const char *indent, const char *format, ...)
+    __attribute__((format(printf, 4, 5)));
+void ls_screen_title(FILE *out, const char *text);
+
+/* What was done about a request that was refused, in order. */
+void ls_screen_tried(const struct ls_oom_event *oom, FILE *out);
+
+/* Requests beside the one that is told that a retry served. */
+void ls_screen_stalls(const struct ls_story *story, FILE *out);
+
+/* The screen of a trace in which no request failed for good. */
+int ls_screen_none(const struct ls_trace *trace, const struct ls_story *story, bool all, FILE *out);
+
+/* The findings about memory: the first with its advice, the others a line each. */
+int ls_screen_advice(const struct ls_trace *trace, bool all, FILE *out);
+
+#endif
