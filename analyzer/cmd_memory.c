@@ -72,12 +72,13 @@ static const struct argp memory_argp = {
                                      {0}},
     .parser = parse_memory,
     .args_doc = "TRACE",
-    .doc = "Shows each device's memory over time: allocated, reserved by a framework's allocator, "
-           "pending, the gap and the peak of each step; and what lies in the allocator's segments "
-           "at the peak and at the end. With --at: who held the memory then, and since when.\v"
-           "SECONDS count from the recording's start: 12.5. step:N is the begin of the N-th step.\n"
-           "Exit status: 0 done; 2 wrong usage; 3 TRACE cannot be read, or has no such moment; 4 "
-           "the output cannot be written.",
+    .doc =
+        "Shows each device's memory over time: allocated, reserved by a framework's allocator, "
+        "pending, the gap and the peak of each step; and what lies in the allocator's segments "
+        "at the peak and at the end. With --at: who held the memory then, and since when.\v"
+        "SECONDS count from the recording's start: 12.5. step:N is the begin of the N-th step.\n"
+        "Exit status: 0 done; 2 wrong usage, no such device or moment; 3 TRACE cannot be read; 4 "
+        "the output cannot be written.",
 };
 
 /* Loads one device after another: a recording of eight need not be in memory at once. */
@@ -96,11 +97,15 @@ static int show_devices(const struct ls_trace *trace, const struct memory_option
                             : LS_NO_MOMENT;
         if (options->at_text && at_ns < 0) {
             ls_complain(trace->path, "there is no moment '%s': %s", options->at_text, why);
-            status = LS_EXIT_INPUT;
-        } else if (options->json)
-            ls_render_memory_json(&history, &options->view, at_ns, i == 0, stdout);
-        else
-            ls_render_memory(&history, &options->view, at_ns, stdout);
+            status = LS_EXIT_USAGE;
+        } else {
+            if (i == 0) /* an error is all there is to see */
+                ls_render_memory_begin(trace, options->json, devices, stdout);
+            if (options->json)
+                ls_render_memory_json(&history, &options->view, at_ns, i == 0, stdout);
+            else
+                ls_render_memory(&history, &options->view, at_ns, stdout);
+        }
         ls_history_free(&history);
     }
     return status;
@@ -133,8 +138,10 @@ static int show(const struct ls_trace *trace, struct memory_options *options) {
     options->view.devices = devices;
     if (options->device >= 0 && devices == 0) {
         ls_complain(trace->path, "no memory was recorded on device %ld", options->device);
+        status = LS_EXIT_USAGE;
     } else {
-        ls_render_memory_begin(trace, options->json, devices, stdout);
+        if (devices == 0)
+            ls_render_memory_begin(trace, options->json, devices, stdout);
         status = show_devices(trace, options, &events, device, devices);
         if (status == LS_EXIT_OK && options->json)
             ls_render_memory_json_end(stdout);

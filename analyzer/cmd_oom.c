@@ -53,16 +53,19 @@ static const struct argp oom_argp = {
             {0}},
     .parser = parse_oom,
     .args_doc = "TRACE",
-    .doc = "Tells of an out-of-memory error: what was asked for and where, how the device's memory "
-           "was shared then, what was tried, who held it and since when, what changed in the last "
-           "steps, what followed, and what to do.\v"
-           "Exit status: 0 done, whether memory ran out or not; 2 wrong usage; 3 TRACE cannot be "
-           "read; 4 the output cannot be written.",
+    .doc =
+        "Tells of an out-of-memory error: what was asked for and where, how the device's memory "
+        "was shared then, what was tried, who held it and since when, what changed in the last "
+        "steps, what followed, and what to do.\v"
+        "Exit status: 0 done, whether memory ran out or not; 2 wrong usage, no such event; 3 TRACE cannot be "
+        "read; 4 the output cannot be written.",
 };
 
-static int show(const struct ls_trace *trace, const struct oom_options *options) {
+static int show(const struct ls_trace *trace, const struct oom_options *options,
+                struct ls_histories *histories) {
     struct ls_story story;
-    int rc = ls_story_load(&story, trace, (size_t)options->number), status = LS_EXIT_OK;
+    int rc = ls_story_load(&story, trace, histories, (size_t)options->number);
+    int status = LS_EXIT_OK;
     bool missing = rc == SQLITE_OK && options->number && !story.oom;
     if (missing)
         ls_complain(trace->path, "there is no event %ld: memory ran out %zu times", options->number,
@@ -80,15 +83,17 @@ static int show(const struct ls_trace *trace, const struct oom_options *options)
 
 static int oom(int argc, char **argv) {
     struct oom_options options = {0};
+    struct ls_histories histories = {0};
     struct ls_trace trace;
     ls_options_parse(&oom_argp, "oom", 0, argc, argv, &options);
     int status = ls_trace_open(&trace, options.path);
     if (status != LS_EXIT_OK)
         return status;
     ls_output_begin();
-    status = ls_detect_run(&trace);
+    status = ls_detect_run_with(&trace, &histories);
     if (status == LS_EXIT_OK)
-        status = show(&trace, &options);
+        status = show(&trace, &options, &histories);
+    ls_histories_free(&histories);
     ls_trace_close(&trace);
     return status;
 }

@@ -115,6 +115,8 @@ static bool follow(struct ls_ingest *ingest, struct ls_watch *watch, char *why, 
             return finish(ingest, why, size);
         if (count > 0)
             quiet = 0;
+        if (atomic_load(&spool->header->wake) != wake)
+            continue; /* somebody waits */
         if (!ls_ingest_idle(ingest, why, size))
             return false;
         futex_wait(&spool->header->wake, wake,

@@ -284,7 +284,8 @@ static void driver_call(struct ls_ingest *ingest, struct ls_oom *oom,
         request(ingest, oom, call);
         if (record->status == 0)
             oom->run_bytes += ls_ingest_asked_size(record);
-    } else if (record->head.api == LS_API_cuMemRelease && oom->returning) {
+    } else if (record->head.api == LS_API_cuMemRelease && oom->returning &&
+               !ingest->ooms.taking_up) {
         oom->flush_ns += call->end_ns - call->start_ns;
         oom->dirty = ingest->ooms.dirty = true;
     }
@@ -348,6 +349,8 @@ static void block(struct ls_ingest *ingest, struct ls_oom *oom, const struct ls_
         return; /* memory that comes back while room is made */
     if (oom->state >= LS_OOM_OPEN && (int64_t)size > 0 &&
         same_request(ingest, oom, record, size, device)) {
+        if (oom->state == LS_OOM_OPEN)
+            take(ingest, oom, call, LS_OOM_SUCCEEDED, size);
         oom->recovered = true;
         oom->requested = size;
         oom->dirty = true;
@@ -517,7 +520,9 @@ void ls_oom_take_up(struct ls_ingest *ingest, const struct ls_timed_call *call) 
     /* What it gave back is looked up later; an open episode has had all that belongs to it. */
     bool open = oom && oom->state >= LS_OOM_OPEN;
     ooms->ended_bytes = !open && call->record->status == 0;
+    ooms->taking_up = true;
     ls_oom_track(ingest, call);
+    ooms->taking_up = false;
 }
 
 /* A row of what ended, into the step that ended it. */

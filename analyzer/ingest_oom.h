@@ -79,6 +79,7 @@ struct ls_ooms {
     struct ls_oom *at; /* by thread */
     uint32_t threads;
     bool dirty;
+    bool taking_up;       /* the row of an open episode has the time of the call at hand */
     bool urgent;          /* something failed since the last commit */
     int64_t committed_ms; /* when that was seen to last */
     uint64_t ended_bytes; /* device memory that the call at hand gave back */

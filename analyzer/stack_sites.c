@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "now.h"
 #include "operator.h"
 #include "site.h"
 #include "stacks.h"
@@ -12,6 +13,7 @@
 
 #define SITE_FRAMES_MAX (2 * LS_STACK_FRAMES_MAX) /* of one stack, inlined ones too */
 #define TEXT_MAX 4096
+#define WRITING_MS 10 /* at a time: an oom waits for nothing longer */
 
 static int add_python_frame(const struct ls_frame *frame, struct ls_site_frame *out) {
     *out = (struct ls_site_frame){.python = true,
@@ -78,21 +80,25 @@ static void write_site(struct ls_stacks *stacks, const struct ls_waiting *waitin
                   waiting->id);
 }
 
-void ls_stacks_write_sites(struct ls_stacks *stacks, bool all) {
+bool ls_stacks_write_sites(struct ls_stacks *stacks, bool all) {
     struct ls_site_frame *frame = NULL;
+    int64_t end = ls_now_ms() + WRITING_MS;
+    bool done = true;
     for (struct ls_waiting **link = &stacks->waiting; *link;) {
         struct ls_waiting *waiting = *link;
         if (!all && !all_named(waiting)) {
             link = &waiting->next;
             continue;
         }
-        if (!frame)
+        done = all || ls_now_ms() < end;
+        if (!frame && done)
             frame = malloc(SITE_FRAMES_MAX * sizeof *frame);
-        if (!frame)
-            return;
+        if (!frame || !done)
+            break;
         write_site(stacks, waiting, frame);
         *link = waiting->next;
         free(waiting);
     }
     free(frame);
+    return done;
 }

@@ -59,10 +59,11 @@ static const char *const put_sql[LS_PUT_COUNT] = {
     [LS_PUT_SEGMENT_STATE] = "INSERT OR IGNORE INTO segment_state VALUES(?,?,?,?,?,?,?,?,?)",
     [LS_PUT_LIBRARY_HANDLE] = "INSERT INTO library_handle VALUES(?,?,?,?,?,?,?,?,?,?,?)",
     /* An end, mostly of one that has begun. */
-    [LS_PUT_CENSUS] = "INSERT INTO census(id,ts_ns,end_ns,reason,state,objects,tensors,nodes,detail)"
-                      " VALUES(?,?,?,?,?,?,?,?,?) ON CONFLICT(id) DO UPDATE SET end_ns="
-                      "excluded.end_ns,state=excluded.state,objects=excluded.objects,"
-                      "tensors=excluded.tensors,nodes=excluded.nodes,detail=excluded.detail",
+    [LS_PUT_CENSUS] =
+        "INSERT INTO census(id,ts_ns,end_ns,reason,state,objects,tensors,nodes,detail)"
+        " VALUES(?,?,?,?,?,?,?,?,?) ON CONFLICT(id) DO UPDATE SET end_ns="
+        "excluded.end_ns,state=excluded.state,objects=excluded.objects,"
+        "tensors=excluded.tensors,nodes=excluded.nodes,detail=excluded.detail",
     [LS_PUT_CENSUS_OOM] = "UPDATE census SET oom=? WHERE id=?",
     [LS_PUT_CENSUS_STORAGE] = "INSERT OR IGNORE INTO census_storage VALUES(?,?,?,?,?,?)",
     [LS_PUT_CENSUS_TENSOR] = "INSERT INTO census_tensor VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)",
@@ -275,13 +276,15 @@ static bool check_existing(struct ls_trace_db *db, const char *recording, char *
     return true;
 }
 
+void ls_db_configure(void) {
+    sqlite3_config(SQLITE_CONFIG_SINGLETHREAD);
+    sqlite3_config(SQLITE_CONFIG_MEMSTATUS, 0);
+}
+
 bool ls_db_open(struct ls_trace_db *db, const char *path, const char *recording, char *why,
                 size_t size) {
     memset(db, 0, sizeof *db);
-    /* One thread: a fifth of the work of a put would go into mutexes and counting memory. Without
-     * effect where SQLite is in use already. */
-    sqlite3_config(SQLITE_CONFIG_SINGLETHREAD);
-    sqlite3_config(SQLITE_CONFIG_MEMSTATUS, 0);
+    ls_db_configure();
     int rc = sqlite3_open_v2(path, &db->db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE, NULL);
     if (rc != SQLITE_OK) {
         fail(db, rc);

@@ -142,6 +142,7 @@ static bool prepare_findings(sqlite3 *db) {
 
 static bool open_database(struct ls_trace *trace, char *why, size_t size) {
     int rc = SQLITE_READONLY;
+    ls_db_configure();
     if (access(trace->path, W_OK) == 0)
         rc = sqlite3_open_v2(trace->path, &trace->db, SQLITE_OPEN_READWRITE, NULL);
     int tables;

@@ -17,15 +17,11 @@ struct candidates {
     bool tensors;        /* there is one among them: else there is nothing to find */
 };
 
-static uint64_t count_of(uintptr_t object) {
-    return ls_python.layout.minor >= 12 ? (uint32_t)ls_python_int(object, 0)
-                                        : ls_python_word(object, 0);
-}
-
 /* `listed`: references that the listing itself holds. */
 static void put_candidate(struct candidates *all, uintptr_t object, uint64_t listed) {
     struct ls_census *c = all->c;
-    uint32_t node = ls_census_root(c, object, LS_EDGE_ROOT_OUTSIDE, count_of(object) - listed, 0);
+    uint32_t node =
+        ls_census_root(c, object, LS_EDGE_ROOT_OUTSIDE, ls_python_count(object) - listed, 0);
     if (node == LS_CENSUS_NONE)
         return;
     c->node[node].state = LS_NODE_PARKED | LS_NODE_CANDIDATE;
@@ -41,13 +37,9 @@ static int visit_all(void *object, void *context) {
 
 /* Until 3.11 there is no way but a list. */
 static void put_listed(struct candidates *all) {
-    void *gc = ls_py.PyDict_GetItemString(ls_py.PyImport_GetModuleDict(), "gc");
-    void *get = gc ? ls_py.PyDict_GetItemString(ls_py.PyModule_GetDict(gc), "get_objects") : NULL;
-    void *list = get ? ls_py.PyObject_CallFunctionObjArgs(get, NULL) : NULL;
-    if (!list) {
-        ls_py.PyErr_Clear();
+    void *list = ls_python_gc("get_objects");
+    if (!list)
         return;
-    }
     long size = ls_py.PyList_Size(list);
     for (long i = 0; i < size && !ls_census_late(all->c); i++)
         put_candidate(all, (uintptr_t)ls_py.PyList_GetItem(list, i), 1);
@@ -67,9 +59,9 @@ static void take_off_counts(struct candidates *all) {
         ls_census_references(all->c->node[i].object, take_off, all);
 }
 
-static bool is_candidate(const struct ls_census *c, uint32_t i) {
-    return c->node[i].state & LS_NODE_CANDIDATE &&
-           *ls_census_slot((struct ls_census *)c, c->node[i].object) == i + 1;
+/* Still: nobody has reached it since. */
+static bool is_candidate(struct ls_census *c, uint32_t i) {
+    return c->node[i].state & LS_NODE_CANDIDATE && ls_census_find(c, c->node[i].object) == i;
 }
 
 static void walk_held(struct candidates *all) {

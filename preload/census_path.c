@@ -89,6 +89,18 @@ const char *ls_census_type_name(struct ls_census *c, uintptr_t type) {
     return c->text + found->text;
 }
 
+/* That a tensor is the key of a dict says little of it. */
+static bool is_poor(const struct ls_census_edge *edge) {
+    return edge->kind == LS_EDGE_KEY_ITSELF;
+}
+
+static const struct ls_census_edge *best_edge(const struct ls_census_tensor *tensor) {
+    for (uint32_t i = 0; i < tensor->paths && i < LS_EDGES_KEPT; i++)
+        if (!is_poor(&tensor->edge[i]))
+            return &tensor->edge[i];
+    return &tensor->edge[0];
+}
+
 /* ---- steps ---- */
 
 /* What the names that follow belong to. */
@@ -109,6 +121,17 @@ struct path {
     bool of_exception; /* the exception was named: its traceback's frames follow */
 };
 
+/* A tensor as the key of a dict: by its own path. */
+static void put_tensor(struct path *path, const struct ls_census_tensor *tensor, uintptr_t key) {
+    char own[PATH_MAX_] = "Tensor";
+    if (tensor->texts)
+        put(&path->line, path->c->text + tensor->text);
+    else if (path->nested < NESTED_MAX && tensor->paths)
+        ls_census_path(path->c, best_edge(tensor), key, own, sizeof own);
+    if (!tensor->texts)
+        put(&path->line, own);
+}
+
 static void put_key(struct path *path, uintptr_t key) {
     struct line *line = &path->line;
     uintptr_t type = ls_python_type(key);
@@ -124,15 +147,10 @@ static void put_key(struct path *path, uintptr_t key) {
     } else {
         uint32_t node = ls_census_find(path->c, key);
         put(line, "[");
-        if (node != LS_CENSUS_NONE && path->nested < NESTED_MAX &&
-            ls_census_traits(path->c, key) & LS_TRAIT_TENSOR) {
-            char own[PATH_MAX_];
-            const struct ls_census_tensor *tensor = &path->c->tensor[path->c->node[node].label];
-            ls_census_path(path->c, &tensor->edge[0], key, own, sizeof own);
-            put(line, own);
-        } else {
+        if (node != LS_CENSUS_NONE && ls_census_traits(path->c, key) & LS_TRAIT_TENSOR)
+            put_tensor(path, &path->c->tensor[path->c->node[node].label], key);
+        else
             put(line, short_name(type));
-        }
         put(line, "]");
     }
 }
@@ -356,7 +374,7 @@ size_t ls_census_path(struct ls_census *c, const struct ls_census_edge *edge, ui
         const struct ls_census_node *node = &c->node[chain[i - 1]];
         struct ls_census_edge step = {.label = node->label, .parent = chain[i], .kind = node->kind};
         if (ls_census_traits(c, node->object) & LS_TRAIT_TENSOR)
-            step = c->tensor[node->label].edge[0];
+            step = *best_edge(&c->tensor[node->label]);
         put_step(&path, c->node[chain[i]].object, &step, node->object);
     }
     put_step(&path, c->node[edge->parent].object, edge, child);
@@ -366,35 +384,43 @@ size_t ls_census_path(struct ls_census *c, const struct ls_census_edge *edge, ui
 
 /* ---- all of them ---- */
 
-static void sort_by_length(char text[][PATH_MAX_], size_t *size, uint32_t count) {
-    for (uint32_t i = 1; i < count; i++)
-        for (uint32_t j = i; j > 0 && size[j] < size[j - 1]; j--) {
-            char other[PATH_MAX_];
-            memcpy(other, text[j], PATH_MAX_);
-            memcpy(text[j], text[j - 1], PATH_MAX_);
-            memcpy(text[j - 1], other, PATH_MAX_);
-            size_t length = size[j];
-            size[j] = size[j - 1];
-            size[j - 1] = length;
-        }
+struct told {
+    size_t rank, size;
+    char text[PATH_MAX_];
+};
+
+/* The shortest first: the order of what is to be written down. */
+static void sort(const struct told *told, uint32_t *order, uint32_t count) {
+    for (uint32_t i = 0; i < count; i++) {
+        uint32_t j = i;
+        for (; j > 0 && told[order[j - 1]].rank > told[i].rank; j--)
+            order[j] = order[j - 1];
+        order[j] = i;
+    }
 }
 
 void ls_census_paths(struct ls_census *c, uint32_t first) {
-    char text[LS_EDGES_KEPT][PATH_MAX_];
-    size_t size[LS_EDGES_KEPT], all;
+    struct told told[LS_EDGES_KEPT];
+    uint32_t order[LS_EDGES_KEPT];
     for (uint32_t i = first; i < c->tensors; i++) {
         struct ls_census_tensor *tensor = &c->tensor[i];
         uint32_t count = tensor->paths < LS_EDGES_KEPT ? tensor->paths : LS_EDGES_KEPT;
-        for (uint32_t k = all = 0; k < count; k++) {
-            size[k] = ls_census_path(c, &tensor->edge[k], tensor->object, text[k], PATH_MAX_) + 1;
-            all += size[k];
+        size_t all = 0;
+        for (uint32_t k = 0; k < count; k++) {
+            struct told *one = &told[k];
+            one->size = 1 + ls_census_path(c, &tensor->edge[k], tensor->object, one->text,
+                                           sizeof one->text);
+            one->rank = one->size + (is_poor(&tensor->edge[k]) ? sizeof one->text : 0);
+            all += one->size;
         }
-        sort_by_length(text, size, count);
+        sort(told, order, count);
         if (!count || !(tensor->text = ls_census_room(c, all)))
             continue;
         char *at = c->text + tensor->text;
-        for (uint32_t k = 0; k < count; k++, at += size[k - 1])
-            memcpy(at, text[k], size[k]);
+        for (uint32_t k = 0; k < count; k++) {
+            memcpy(at, told[order[k]].text, told[order[k]].size);
+            at += told[order[k]].size;
+        }
         tensor->texts = count;
     }
 }

@@ -11,7 +11,6 @@
 #include <stdint.h>
 
 #include "census_walk.h"
-#include "layoutspy/format.h"
 
 #define LS_TORCH_TYPES 32
 
@@ -62,12 +61,16 @@ struct ls_tensor_facts {
  */
 bool ls_census_describe(struct ls_census *c, uint32_t tensor, void *object, bool *made);
 
+/* The storage of a tensor, new or known; NULL: it is none on a device, or it does not say. */
+struct ls_census_storage *ls_census_storage(struct ls_census *c, void *tensor, bool *made);
+
 /* All that the walk found, and their gradients. */
 void ls_census_tensors(struct ls_census *c);
 
-/* A tensor that the walk did not find, with one path, already as text (0: none). `object`: ours to
- * give away; `stays`: it is somebody else's, too. LS_CENSUS_NONE: no room, and it was released. */
-uint32_t ls_census_add_tensor(struct ls_census *c, void *object, bool stays, uint32_t text);
+/* A tensor that was found by asking, not by the walk, with its path and the flags that this gives
+ * it: the one that the walk knows, or a new one, of which the census keeps a reference.
+ * LS_CENSUS_NONE: no room. */
+uint32_t ls_census_add_tensor(struct ls_census *c, void *object, const char *path, uint32_t flags);
 
 /* census_graph.c: what only autograd graphs keep. */
 void ls_census_graphs(struct ls_census *c);

@@ -7,6 +7,7 @@
  */
 #include "census_walk.h"
 
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 
@@ -72,7 +73,11 @@ void ls_census_end(struct ls_census *c) {
     munmap(c->map, c->map_size);
 }
 
+#include <stdio.h>
 void ls_census_phase(struct ls_census *c, unsigned ms) {
+    if (getenv("CDBG"))
+        fprintf(stderr, "phase until %u: at %lu us, nodes %u\n", ms,
+                (ls_ns(CLOCK_MONOTONIC) - c->began) / 1000, c->nodes);
     c->deadline = c->began + ms * 1000000ull;
     c->late = false;
     c->since_look = LOOK_EVERY;
@@ -213,6 +218,8 @@ uint32_t ls_census_root(struct ls_census *c, uintptr_t object, enum ls_edge kind
  * again by its tp_traverse. */
 static void another_path(struct ls_census *c, uint32_t index, struct ls_census_edge edge) {
     struct ls_census_tensor *tensor = &c->tensor[index];
+    if (index >= c->tensors) /* one that there was no room for */
+        return;
     if (edge.kind == LS_EDGE_OTHER && tensor->last_parent == edge.parent)
         return;
     tensor->last_parent = edge.parent;

@@ -14,6 +14,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "layoutspy/format.h"
 #include "python_object.h"
 
 /* How an object is reached from its parent, and what `label` means. */
@@ -90,6 +91,7 @@ struct ls_census_tensor {
     uint32_t text, texts; /* its told paths: where in the census's text, and how many */
     uint32_t facts;       /* census_tensor.h: where in the census's text; 0: not looked at */
     uint32_t next;        /* of the same storage; LS_CENSUS_NONE: the last */
+    bool ours;            /* an object that lives no longer than our reference */
     void *grad_fn;        /* a reference of ours, or NULL */
 };
 

@@ -11,6 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "census.h"
 #include "collector.h"
 #include "export.h"
 #include "modules.h"
@@ -130,4 +131,5 @@ void ls_session_describe(struct ls_thread *self) {
     meta_environment(self);
     coverage(self);
     ls_python_start(self);
+    ls_census_start(self);
 }

@@ -50,11 +50,18 @@ static uint64_t parse_size(const char *text, uint64_t fallback) {
     return value << shift;
 }
 
+static enum ls_census_when census_when(const char *value) {
+    if (is_off(value))
+        return LS_CENSUS_NEVER;
+    return value && !strcmp(value, "exit") ? LS_CENSUS_AT_EXIT : LS_CENSUS_AFTER_OOM;
+}
+
 void ls_env_read(struct ls_env *env) {
     const char *disable = get("LAYOUTSPY_DISABLE");
     env->disabled = getauxval(AT_SECURE) || (disable && !is_off(disable));
     env->stacks = !is_off(get("LAYOUTSPY_STACKS"));
     env->python = !is_off(get("LAYOUTSPY_PYTHON"));
+    env->census = census_when(get("LAYOUTSPY_CENSUS"));
     env->out = get("LAYOUTSPY_OUT");
     env->collector = get("LAYOUTSPY_COLLECTOR");
     env->spool_max = parse_size(get("LAYOUTSPY_SPOOL_MAX"), LS_SPOOL_MAX_DEFAULT);

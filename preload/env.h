@@ -9,10 +9,14 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+/* LAYOUTSPY_CENSUS: on wishes and after an OOM, at exit too, or not at all. */
+enum ls_census_when { LS_CENSUS_AFTER_OOM, LS_CENSUS_AT_EXIT, LS_CENSUS_NEVER };
+
 struct ls_env {
-    bool disabled;         /* LAYOUTSPY_DISABLE=1, or a secure (setuid) program */
-    bool stacks;           /* LAYOUTSPY_STACKS=off turns them off */
-    bool python;           /* LAYOUTSPY_PYTHON=off: native stacks only */
+    bool disabled; /* LAYOUTSPY_DISABLE=1, or a secure (setuid) program */
+    bool stacks;   /* LAYOUTSPY_STACKS=off turns them off */
+    bool python;   /* LAYOUTSPY_PYTHON=off: native stacks only */
+    enum ls_census_when census;
     const char *out;       /* LAYOUTSPY_OUT: path or pattern, NULL where unset or empty */
     const char *collector; /* LAYOUTSPY_COLLECTOR: path, "none", or NULL */
     uint64_t spool_max;    /* LAYOUTSPY_SPOOL_MAX, bytes; suffixes K M G T */

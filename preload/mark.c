@@ -21,12 +21,7 @@ uint32_t ls_mark_length(const char *text) {
 
 void ls_mark_at(enum ls_mark kind, uint64_t ticks, uint64_t value, uint64_t domain,
                 const char *text) {
-    uint64_t epoch = atomic_load_explicit(&ls_live->epoch, memory_order_acquire);
-    if (epoch == 0 || epoch == LS_EPOCH_OFF)
-        return;
-    struct ls_thread *self = ls_self;
-    if (!self || self->busy || self->epoch != epoch)
-        self = ls_enter_slow();
+    struct ls_thread *self = ls_enter_recording();
     if (!self)
         return;
     ls_busy(self);

@@ -1,5 +1,6 @@
 /*
- * python_api.c - see python_api.h. Runs once, in the thread that finds an interpreter.
+ * python_api.c - see python_api.h. Runs once, in the thread that finds an interpreter; the
+ * calls, in the interpreter's main thread.
  */
 #include "python_api.h"
 
@@ -24,4 +25,14 @@ bool ls_python_api_find(void) {
         if (!(*wanted[i].where = ls_python_symbol(wanted[i].name)) && wanted[i].needed)
             return false;
     return true;
+}
+
+void *ls_python_gc(const char *name) {
+    void *module = ls_py.PyDict_GetItemString(ls_py.PyImport_GetModuleDict(), "gc");
+    void *function =
+        module ? ls_py.PyDict_GetItemString(ls_py.PyModule_GetDict(module), name) : NULL;
+    void *result = function ? ls_py.PyObject_CallFunctionObjArgs(function, NULL) : NULL;
+    if (!result)
+        ls_py.PyErr_Clear();
+    return result;
 }

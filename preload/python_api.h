@@ -19,4 +19,7 @@ extern struct ls_python_api ls_py;
 /* Look all of them up, by the loader. False: one that is needed is missing. */
 bool ls_python_api_find(void);
 
+/* gc.NAME(). A new reference; NULL: it raised (and that is gone), or the module is not loaded. */
+void *ls_python_gc(const char *name);
+
 #endif

@@ -52,6 +52,12 @@ static inline bool ls_python_is_str(uintptr_t object) {
     return ls_python_type_flags(ls_python_type(object)) & LS_TYPE_IS_STR;
 }
 
+/* How many references there are to it. From 3.12 on some objects live for ever: very many. */
+static inline uint64_t ls_python_count(uintptr_t object) {
+    return ls_python.layout.minor >= 12 ? (uint32_t)ls_python_int(object, 0)
+                                        : ls_python_word(object, 0);
+}
+
 /* Looks like an object, as far as can be told without trusting that it is one. System calls. */
 bool ls_python_plausible(uintptr_t object);
 

@@ -284,6 +284,10 @@ bool ls_python_eval_range(uintptr_t *start, uintptr_t *end) {
     return *start != 0;
 }
 
+bool ls_python_doubted(void) {
+    return atomic_load(&verdict) == OTHER;
+}
+
 void ls_python_fork_reset(void) {
     atomic_store(&state, OFF);
     ls_intern_fork_reset(&codes);

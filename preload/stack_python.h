@@ -24,6 +24,9 @@ uint32_t ls_python_capture(struct ls_thread *self, bool may_load);
 /* The code of the interpreter's loop. False: there is none, or its extent is not known. */
 bool ls_python_eval_range(uintptr_t *start, uintptr_t *end);
 
+/* A walk and what the interpreter itself says of the same frames have differed. */
+bool ls_python_doubted(void);
+
 void ls_python_fork_reset(void);
 
 #endif

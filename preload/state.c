@@ -14,6 +14,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "census.h"
 #include "clock.h"
 #include "collector.h"
 #include "kernels.h"
@@ -68,6 +69,7 @@ static void forget_parent(void) {
     ls_stack_fork_reset();
     ls_modules_fork_reset();
     ls_kernels_fork_reset();
+    ls_census_fork_reset();
     ls_session.header = NULL;
     atomic_store(&ls_session.threads, 0);
     atomic_store(&ls_session.state, LS_UNINIT);

@@ -67,6 +67,14 @@ struct ls_thread *ls_enter_slow(void) {
     return self;
 }
 
+struct ls_thread *ls_enter_recording(void) {
+    uint64_t epoch = atomic_load_explicit(&ls_live->epoch, memory_order_acquire);
+    struct ls_thread *self = ls_self;
+    if (epoch == 0 || epoch == LS_EPOCH_OFF)
+        return NULL;
+    return self && !self->busy && self->epoch == epoch ? self : ls_enter_slow();
+}
+
 uint32_t ls_enter_stack(struct ls_thread *self, const void *frame, bool may_load) {
     int saved = errno;
     ls_busy(self);

@@ -15,6 +15,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "census.h"
 #include "clock.h"
 #include "layoutspy/api.h"
 #include "on_call.h"
@@ -35,6 +36,10 @@ struct ls_call {
 
 /* The calling thread where it is not attached to the running session, or busy; NULL: forward. */
 struct ls_thread *ls_enter_slow(void);
+
+/* The calling thread, attached to the session that runs and not busy; NULL: nothing is recorded, or
+ * the thread is inside layoutspy. Starts no recording. errno is kept. */
+struct ls_thread *ls_enter_recording(void);
 
 /* A stack, for the rows that want one, from the wrapper's frame on. */
 uint32_t ls_enter_stack(struct ls_thread *self, const void *frame, bool may_load);
@@ -130,6 +135,11 @@ LS_INLINE void ls_leave(struct ls_call *call, enum ls_api api, enum ls_class cls
     }
     if (cls == LS_CLASS_OOM || (ls_asks_memory(cls) && status == LS_NO_MEMORY))
         ls_leave_without_memory();
+    if (cls == LS_CLASS_OOM)
+        ls_census_after_oom(self, call->start);
+    if (!ls_likely(atomic_load_explicit(&ls_session.header->census_wanted, memory_order_relaxed) ==
+                   atomic_load_explicit(&ls_census_seen, memory_order_relaxed)))
+        ls_census_look(self);
     self->frame = call->outer;
     ls_not_busy(self);
 }

@@ -29,7 +29,9 @@ struct stall {
     bool in_loop;
     int64_t attempts, failed_ns, waited_ns; /* under pressure: requests that failed, waits */
     int64_t worst_ns;                       /* when the longest one was */
-    int64_t unfit; /* of the flushes: the cache held enough, but not so that it served */
+    int64_t unfit;   /* of the flushes: the cache held enough, but not so that it served */
+    int64_t pending; /* of the flushes: a good part was given back, but in use by other streams */
+    bool explained;  /* by another finding: sizes that never come again, or pending memory */
 };
 
 static const char *const trigger_name[] = {
@@ -75,6 +77,10 @@ static void read_pressure(const struct ls_detect *d, struct stall *s) {
         " WHERE oom.recovered = 1 AND oom.device = ?1 AND oom_call.kind = ?2";
     s->failed_ns = query_int2(d->db, time, device, 1);
     s->waited_ns = query_int2(d->db, time, device, 3);
+    s->pending = query_int2(d->db,
+                            "SELECT COUNT(*) FROM oom WHERE recovered = 1 AND device = ?1 AND"
+                            " pending * 2 >= asked * ?2",
+                            device, 1);
     s->unfit = query_int2(d->db,
                           "SELECT COUNT(*) FROM oom WHERE recovered = 1 AND device = ?1 AND"
                           " cached >= asked * ?2",
@@ -147,13 +153,14 @@ static enum ls_severity severity_of(const struct ls_detect *d, const struct stal
         return noise || share < LS_SHARE_WARNING || !s->in_loop ? LS_INFO
                : share >= LS_SHARE_PROBLEM                      ? LS_PROBLEM
                                                                 : LS_WARNING;
-    if (g->trigger != LS_GIVE_PRESSURE && g->again * 2 < g->bytes)
-        return LS_INFO; /* somebody else had use for most of it */
+    if (g->again * 2 < g->bytes || s->explained)
+        return LS_INFO; /* somebody else had use for most of it, or another finding says why */
     if (share >= LS_SHARE_PROBLEM && !noise)
         return s->in_loop ? LS_PROBLEM : LS_WARNING;
     if (g->trigger == LS_GIVE_PRESSURE)
         return g->flushes >= LS_FLUSHES ? LS_WARNING : LS_INFO;
-    return s->in_loop && share >= LS_SHARE_NEGLIGIBLE ? LS_WARNING : LS_INFO;
+    /* What a framework does for a call of its own (a capture) is no loop of the user's. */
+    return s->in_loop && !g->framework && share >= LS_SHARE_NEGLIGIBLE ? LS_WARNING : LS_INFO;
 }
 
 static char *title_of(const struct stall *s) {
@@ -232,6 +239,10 @@ static char *advice_of(const struct ls_detect *d, const struct stall *s, const c
     char *request = NULL, *advice;
     switch (g->trigger) {
     case LS_GIVE_PRESSURE:
+        if (s->pending * 2 > g->flushes)
+            return ls_format(
+                "What was missing had been given back, but other streams still used it: "
+                "let their work end sooner, or free what they used later.");
         if (s->unfit * 2 > g->flushes)
             return ls_format(
                 "Let the next request fit what is cached, which was enough each time: the same "
@@ -248,6 +259,14 @@ static char *advice_of(const struct ls_detect *d, const struct stall *s, const c
     case LS_GIVE_EXPLICIT:
         if (!s->in_loop)
             return ls_format("Nothing to do at this rate. Inside a loop it would cost each time.");
+        if (g->framework)
+            return ls_format("PyTorch itself does this (%s): do once what calls it, and keep the "
+                             "result.",
+                             g->caller);
+        if (g->caller && strcmp(g->caller, g->site) != 0)
+            return ls_format("A library calls torch.cuda.empty_cache() for you (%s): look for its "
+                             "option, or another version of it.",
+                             g->caller);
         return ls_format(
             "Remove the call%s; if another program needs the memory, call it once "
             "where it does. It frees nothing that the program's own next request could "
@@ -283,6 +302,8 @@ static void add_evidence(struct ls_detect *d, const struct stall *s, struct ls_f
     json_object_update(f->evidence, more);
     json_decref(more);
     free(request);
+    if (g->caller)
+        json_object_set_new(f->evidence, "called_by", ls_json_text(g->caller));
     if (g->pool)
         json_object_set_new(f->evidence, "pool", ls_json_text(g->pool));
     if (d->lost)
@@ -293,6 +314,7 @@ static void add_pressure(struct ls_detect *d, const struct stall *s, struct ls_f
                          char **holder) {
     json_object_set_new(f->evidence, "sites", pressure_sites(d, s, f));
     json_object_set_new(f->evidence, "holders", pressure_holders(d, s, holder));
+    json_object_set_new(f->evidence, "pending", json_integer(s->pending));
     json_object_set_new(f->evidence, "failed_requests", json_integer(s->attempts));
     json_object_set_new(f->evidence, "cache_was_enough", json_integer(s->unfit));
     json_object_set_new(f->evidence, "failed_ns", json_integer(s->failed_ns));
@@ -316,13 +338,14 @@ static void add_finding(struct ls_detect *d, const struct ls_detector *self,
     f->count = g->flushes;
     f->bytes = g->bytes;
     f->time_ns = f->gain_ns = s.time_ns;
-    f->severity = severity_of(d, &s);
     if (g->trigger == LS_GIVE_PRESSURE)
         add_pressure(d, &s, f, &holder);
     else
         f->site = ls_format("%s", g->site);
     if (!f->site)
         f->site = ls_format("%s", LS_SITE_UNKNOWN);
+    s.explained = s.pending * 2 > g->flushes || ls_finding_at(d, "pool-miss", f->site);
+    f->severity = severity_of(d, &s);
     f->title = title_of(&s);
     f->advice = advice_of(d, &s, holder);
     free(holder);

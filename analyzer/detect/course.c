@@ -97,10 +97,29 @@ const struct ls_span **ls_course_of_site(const struct ls_course *course, uint32_
 
 /* ---- steps and failures ---- */
 
+/* Spans that begin in [from, to). */
+static size_t born_in(const struct ls_history *h, int64_t from, int64_t to) {
+    size_t born = 0;
+    for (size_t i = 0; i < h->spans && h->span[i].start_ns < to; i++)
+        born += h->span[i].start_ns >= from;
+    return born;
+}
+
 size_t ls_course_step(const struct ls_history *history, int loop, int64_t ts_ns) {
-    size_t begun = 0;
-    for (size_t i = 0; i < history->steps && history->step[i].start_ns <= ts_ns; i++)
-        begun += history->step[i].loop == loop;
+    const struct ls_history_step *last = NULL, *before = NULL;
+    size_t begun = 0, i;
+    for (i = 0; i < history->steps && history->step[i].start_ns <= ts_ns; i++)
+        if (history->step[i].loop == loop) {
+            begun++;
+            before = last;
+            last = &history->step[i];
+        }
+    /* A step that is cut off is none of the table's. More than one step's allocations since the
+     * last one's begin show that it was there. */
+    if (before && i == history->steps && last->end_ns <= ts_ns &&
+        born_in(history, last->start_ns, ts_ns) >
+            born_in(history, before->start_ns, last->start_ns))
+        return begun + 1;
     return begun;
 }
 

@@ -27,7 +27,8 @@ void ls_course_free(struct ls_course *course);
 const struct ls_span **ls_course_of_site(const struct ls_course *course, uint32_t site,
                                          size_t *count);
 
-/* How many steps of a loop have begun by then; the number of the step that runs, from 1. */
+/* How many steps of a loop have begun by then: the number, from 1, of the step that runs, also of
+ * one that was cut off. */
 size_t ls_course_step(const struct ls_history *history, int loop, int64_t ts_ns);
 
 /* The loop that has the most steps, or -1; `steps` (may be NULL) gets how many. */

@@ -90,25 +90,12 @@ struct ls_finding *ls_finding_at(struct ls_detect *d, const char *kind, const ch
 }
 
 const struct ls_history *ls_detect_history(struct ls_detect *d, int device) {
-    if (device < 0 || device >= 256)
-        return NULL;
-    if (!d->history[device]) {
-        struct ls_history *history = calloc(1, sizeof *history);
-        if (!history)
-            ls_detect_no_memory();
-        if (!ls_history_load(history, d->db, device))
-            memset(history, 0, sizeof *history);
-        d->history[device] = history;
-    }
-    return d->history[device]->spans ? d->history[device] : NULL;
+    const struct ls_history *history = ls_histories_get(d->histories, device);
+    return history && history->spans ? history : NULL;
 }
 
-static void free_histories(struct ls_detect *d) {
-    for (int i = 0; i < 256; i++) {
-        if (d->history[i])
-            ls_history_free(d->history[i]);
-        free(d->history[i]);
-    }
+size_t ls_detect_devices(struct ls_detect *d, int *device, size_t room) {
+    return ls_histories_devices(d->histories, device, room);
 }
 
 void ls_finding_phase(struct ls_detect *d, struct ls_finding *f, const char *events, ...) {
@@ -279,13 +266,20 @@ static void release(struct ls_detect *d) {
     }
     free(d->finding);
     ls_ooms_free(d->ooms);
-    free_histories(d);
     json_decref(d->skipped);
 }
 
 int ls_detect_run(struct ls_trace *trace) {
-    struct ls_detect d = {.db = trace->db, .skipped = json_array()};
+    struct ls_histories histories = {0};
+    int status = ls_detect_run_with(trace, &histories);
+    ls_histories_free(&histories);
+    return status;
+}
+
+int ls_detect_run_with(struct ls_trace *trace, struct ls_histories *histories) {
+    struct ls_detect d = {.db = trace->db, .skipped = json_array(), .histories = histories};
     int rc = SQLITE_OK;
+    histories->db = trace->db;
     ls_progress_start("looking for problems");
     ls_progress_attach(trace->db);
     gather(&d);

@@ -14,7 +14,7 @@
 
 #include "../classify.h" /* enum ls_direction, enum ls_side_kind */
 #include "../live.h"     /* enum ls_memory, enum ls_end */
-#include "../memory/history.h"
+#include "../memory/histories.h"
 #include "../phases.h"
 #include "../trace.h"
 
@@ -49,8 +49,8 @@ struct ls_detect {
     int64_t lost;          /* events that are missing from the trace */
     /* detect.c's own */
     struct ls_phases *phases;
-    struct ls_history *history[256]; /* by device; NULL: not loaded yet */
-    struct ls_ooms *ooms;            /* oom_facts.h; NULL: not read yet */
+    struct ls_histories *histories;
+    struct ls_ooms *ooms; /* oom_facts.h; NULL: not read yet */
     struct ls_finding *finding;
     size_t finding_count, finding_room;
     json_t *skipped; /* array of [kind, reason] */
@@ -68,6 +68,10 @@ struct ls_detector {
  * one line and returns LS_EXIT_INPUT.
  */
 int ls_detect_run(struct ls_trace *trace);
+
+/* The same for callers that look at the histories, too: those that were loaded on the way are in
+ * `histories`, which has no database yet, and are the caller's to free. */
+int ls_detect_run_with(struct ls_trace *trace, struct ls_histories *histories);
 
 /* --- for detectors ------------------------------------------------------------------------ */
 
@@ -89,6 +93,9 @@ struct ls_finding *ls_finding_at(struct ls_detect *d, const char *kind, const ch
 /* A device's memory over the recording, loaded at the first wish; NULL: the trace cannot be read,
  * or nothing was recorded on it. It belongs to `d`. */
 const struct ls_history *ls_detect_history(struct ls_detect *d, int device);
+
+/* Devices that memory was recorded on, in ascending order; returns how many, at most `room`. */
+size_t ls_detect_devices(struct ls_detect *d, int *device, size_t room);
 
 /* Say that a detector, or a part of it, could not run. */
 void ls_detect_skip(struct ls_detect *d, const char *kind, const char *format, ...)

@@ -52,6 +52,14 @@ static char *why_of_pins(const struct ls_oom *o, const struct ls_oom_pins *pins)
         ls_human_bytes(&size, pins->size));
 }
 
+/* Memory that grew, and makes up half of all: whatever pieces it left, that is the cause. */
+static bool growth_filled(struct ls_detect *d, const struct ls_oom *o, const char *site) {
+    const struct ls_finding *f = ls_finding_at(d, "linear-growth", site);
+    if (!f)
+        f = ls_finding_at(d, "linear-growth", o->site);
+    return f && f->severity != LS_INFO && 2 * f->bytes >= o->capacity && o->capacity > 0;
+}
+
 static void add_of_oom(struct ls_detect *d, const struct ls_ooms *all, const struct ls_oom *o) {
     struct ls_oom_pins pins;
     const char *site;
@@ -65,7 +73,7 @@ static void add_of_oom(struct ls_detect *d, const struct ls_ooms *all, const str
         return;
     }
     f = ls_finding_add(d, "fragmentation");
-    f->severity = o->cause ? LS_INFO : LS_PROBLEM;
+    f->severity = o->cause || growth_filled(d, o, site) ? LS_INFO : LS_PROBLEM;
     f->site = ls_format("%s", site);
     f->count = 1;
     f->bytes = f->gain_bytes = pins.free;
@@ -113,67 +121,99 @@ static size_t least_used(const struct ls_state *state, const struct ls_piece **p
     return count;
 }
 
+static const struct ls_finding *above_info(const struct ls_detect *d, const char *const *kind) {
+    for (; *kind; kind++)
+        for (size_t i = 0; i < d->finding_count; i++)
+            if (d->finding[i].severity != LS_INFO && strcmp(d->finding[i].kind, *kind) == 0)
+                return &d->finding[i];
+    return NULL;
+}
+
 /* The same gap was told as what nobody used: that says more. */
 static bool told(const struct ls_detect *d) {
-    for (size_t i = 0; i < d->finding_count; i++) {
-        const struct ls_finding *f = &d->finding[i];
-        if (f->severity != LS_INFO &&
-            (strcmp(f->kind, "reserved-gap") == 0 || strcmp(f->kind, "stranded-remainder") == 0 ||
-             strcmp(f->kind, "fragmentation") == 0 || strcmp(f->kind, "pending-free") == 0))
-            return true;
-    }
-    return false;
+    static const char *const kind[] = {"reserved-gap", "stranded-remainder", "fragmentation",
+                                       "pending-free", NULL};
+    return above_info(d, kind) != NULL;
+}
+
+/* What makes a pool of more than is in use: then it is the consequence. NULL: nothing known does.
+ */
+static const struct ls_finding *explained(const struct ls_detect *d) {
+    static const char *const kind[] = {"linear-growth", "ratchet",     "pool-miss",
+                                       "peak-overlap",  "oom-cascade", NULL};
+    return above_info(d, kind);
+}
+
+/* The most that was in use at once: handed out, or given back and still used by other streams. */
+static uint64_t most_used(const struct ls_history *h, const struct ls_state *at_most_reserved) {
+    uint64_t live = 0, then = at_most_reserved->live + at_most_reserved->pending;
+    ls_peak_live_ns(h, &live);
+    return live > then ? live : then;
+}
+
+static void describe_peaks(struct ls_detect *d, const struct ls_ooms *all,
+                           const struct ls_history *h, const struct ls_state *state,
+                           uint64_t used) {
+    int64_t capacity = h->capacity > 0 ? h->capacity : d->capacity;
+    const struct ls_piece *piece[LS_ROWS_SHOWN];
+    const char *site;
+    struct ls_human gap, peak, most, share;
+    size_t count = least_used(state, piece, LS_ROWS_SHOWN);
+    json_t *sites = ls_oom_pin_sites(h, state->ts_ns, piece, count, &site);
+    const struct ls_finding *by = explained(d);
+    const char *by_name = by ? by->kind : NULL; /* kinds are not owned */
+    json_t *cause = by ? json_string(by->kind) : json_null();
+    bool matters = !by && ls_memory_was_short(h, capacity, 0, h->end_ns);
+    struct ls_finding *f = ls_finding_add(d, "fragmentation");
+    f->severity = matters ? LS_WARNING : LS_INFO;
+    json_object_set_new(f->evidence, "consequence_of", cause);
+    f->site = ls_format("%s", site);
+    f->count = 1;
+    f->bytes = f->gain_bytes = (int64_t)(state->reserved - used);
+    f->title =
+        ls_format("The allocator reserved %s at its peak, %s of it more than was ever in use "
+                  "at once (%s)",
+                  ls_human_bytes(&most, (int64_t)state->reserved), ls_human_bytes(&gap, f->bytes),
+                  ls_human_share(&share, (double)f->bytes / (double)state->reserved));
+    json_object_update_new(f->evidence,
+                           json_pack("{s:i, s:I, s:I, s:I, s:f, s:o, s:o}", "device", h->device,
+                                     "peak_allocated", (json_int_t)used, "peak_reserved",
+                                     (json_int_t)state->reserved, "peak_reserved_ns",
+                                     (json_int_t)state->ts_ns, "fragmentation",
+                                     (double)f->bytes / (double)state->reserved, "segments",
+                                     ls_pieces_json(piece, count), "pinned_by", sites));
+    json_object_set_new(f->evidence, "why",
+                        json_sprintf("At most %s were in use at any time. The rest lay in pieces "
+                                     "between live blocks, or in segments of sizes that nothing "
+                                     "asked for when more was reserved.",
+                                     ls_human_bytes(&peak, (int64_t)used)));
+    f->advice = by_name   ? ls_format("A consequence: see %s.", by_name)
+                : matters ? ls_fragmentation_advice(all, (int64_t)state->piece[0].size)
+                          : ls_format("Nothing to do while the device has room: it was not short "
+                                      "of memory in this run.");
 }
 
 static void add_of_peaks(struct ls_detect *d, const struct ls_ooms *all,
                          const struct ls_history *h) {
     int64_t capacity = h->capacity > 0 ? h->capacity : d->capacity;
-    uint64_t live = 0, reserved = 0;
-    ls_peak_live_ns(h, &live);
+    uint64_t reserved = 0;
     int64_t ts_ns = ls_peak_reserved_ns(h, &reserved);
-    if (ts_ns < 0 || reserved <= live ||
-        (double)(reserved - live) < LS_FRAGMENTED_SHARE * (double)reserved ||
-        (double)(reserved - live) < LS_SHARE_PROBLEM * (double)capacity || told(d))
-        return;
-    const struct ls_piece *piece[LS_ROWS_SHOWN];
-    const char *site;
     struct ls_state state;
-    struct ls_human gap, peak, most, share;
+    if (ts_ns < 0 || told(d))
+        return;
     ls_state_at(h, ts_ns, &state);
-    size_t count = least_used(&state, piece, LS_ROWS_SHOWN);
-    json_t *sites = ls_oom_pin_sites(h, ts_ns, piece, count, &site);
-    struct ls_finding *f = ls_finding_add(d, "fragmentation");
-    f->severity = ls_memory_was_short(h, capacity) ? LS_WARNING : LS_INFO;
-    f->site = ls_format("%s", site);
-    f->count = 1;
-    f->bytes = f->gain_bytes = (int64_t)(reserved - live);
-    f->title =
-        ls_format("The allocator reserved %s at its peak, %s of it more than was ever in use "
-                  "at once (%s)",
-                  ls_human_bytes(&most, (int64_t)reserved), ls_human_bytes(&gap, f->bytes),
-                  ls_human_share(&share, (double)f->bytes / (double)reserved));
-    json_object_update_new(f->evidence,
-                           json_pack("{s:i, s:I, s:I, s:I, s:f, s:o, s:o}", "device", h->device,
-                                     "peak_allocated", (json_int_t)live, "peak_reserved",
-                                     (json_int_t)reserved, "peak_reserved_ns", (json_int_t)ts_ns,
-                                     "fragmentation", (double)f->bytes / (double)reserved,
-                                     "segments", ls_pieces_json(piece, count), "pinned_by", sites));
-    json_object_set_new(f->evidence, "why",
-                        json_sprintf("At most %s were handed out at any time. The rest lay in "
-                                     "pieces between live blocks, or in segments of sizes that "
-                                     "nothing asked for when more was reserved.",
-                                     ls_human_bytes(&peak, (int64_t)live)));
-    f->advice = f->severity == LS_INFO
-                    ? ls_format("Nothing to do while the device has room: it was not short of "
-                                "memory in this run.")
-                    : ls_fragmentation_advice(all, (int64_t)state.piece[0].size);
+    uint64_t used = most_used(h, &state);
+    if (state.live > 0 && state.reserved > used &&
+        (double)(state.reserved - used) >= LS_FRAGMENTED_SHARE * (double)state.reserved &&
+        (double)(state.reserved - used) >= LS_SHARE_PROBLEM * (double)capacity)
+        describe_peaks(d, all, h, &state, used);
     ls_state_free(&state);
 }
 
 static int run(struct ls_detect *d, const struct ls_detector *self) {
     int devices[256], rc;
     const struct ls_ooms *all = ls_ooms_of(d, &rc);
-    size_t count = all ? ls_history_devices(d->db, devices, 256) : 0;
+    size_t count = all ? ls_detect_devices(d, devices, 256) : 0;
     (void)self;
     for (size_t i = 0; all && i < all->count; i++)
         if (all->oom[i].verdict == LS_OOM_FRAGMENTED)

@@ -102,6 +102,35 @@ static bool by_limit(sqlite3 *db, int64_t stack) {
     return found;
 }
 
+/* Who called PyTorch's empty_cache(): a library may do so for the user, and not be seen in the
+ * site. */
+static void find_caller(sqlite3 *db, int64_t stack, struct ls_give *g) {
+    sqlite3_stmt *stmt;
+    bool called = false;
+    if (sqlite3_prepare_v2(
+            db,
+            "WITH RECURSIVE walk(depth, node) AS ("
+            " SELECT 0, stack FROM stack_site WHERE id = ? AND stack IS NOT NULL"
+            " UNION ALL SELECT depth + 1, stack.parent FROM walk JOIN stack ON stack.id = node"
+            " WHERE stack.parent IS NOT NULL)"
+            "SELECT frame.function, frame.file, frame.line FROM walk JOIN stack ON stack.id = node"
+            " JOIN frame ON frame.id = stack.frame WHERE frame.kind > 0 ORDER BY depth",
+            -1, &stmt, NULL) != SQLITE_OK)
+        return;
+    sqlite3_bind_int64(stmt, 1, stack);
+    while (!g->caller && sqlite3_step(stmt) == SQLITE_ROW) {
+        const char *function = (const char *)sqlite3_column_text(stmt, 0);
+        const char *file = (const char *)sqlite3_column_text(stmt, 1);
+        if (called && file) {
+            g->caller = ls_format("%s:%d %s", file, sqlite3_column_int(stmt, 2),
+                                  function ? function : "??");
+            g->framework = strstr(file, "/site-packages/torch/") != NULL;
+        }
+        called = function && strcmp(function, "empty_cache") == 0;
+    }
+    sqlite3_finalize(stmt);
+}
+
 static struct origin *origin_of(struct reader *r, int64_t stack, const char *pool, int device,
                                 int what, bool *is_new) {
     struct origin key = {0}, *o;
@@ -142,10 +171,13 @@ static struct ls_give *new_give(struct reader *r, const struct event *e) {
     else if (e->pool)
         made.trigger = by_limit(r->d->db, e->free_stack) ? LS_GIVE_LIMIT : LS_GIVE_EXPLICIT;
     made.site = e->pressure ? ls_format("%s", "") : ls_give_site(r->d->db, e->free_stack);
+    if (made.trigger == LS_GIVE_EXPLICIT)
+        find_caller(r->d->db, e->free_stack, &made);
     for (struct ls_give *g = *r->list; g; g = g->next) {
         if (g->device == made.device && g->trigger == made.trigger && g->pool == made.pool &&
-            strcmp(g->site, made.site) == 0) {
+            g->framework == made.framework && strcmp(g->site, made.site) == 0) {
             free(made.site);
+            free(made.caller);
             return g;
         }
     }
@@ -294,6 +326,7 @@ void ls_give_free(struct ls_give *list) {
         struct ls_give *g = list;
         list = g->next;
         free(g->site);
+        free(g->caller);
         free(g);
     }
 }

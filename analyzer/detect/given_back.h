@@ -22,8 +22,10 @@ struct ls_give {
     enum ls_give_trigger trigger;
     const char *pool; /* its name, static; NULL: the program itself */
     char *site;       /* that gave back; "" under pressure */
-    int64_t flushes;  /* times: frees with no request of the same pool in between. OWN: frees that
-                         were asked for again */
+    char *caller; /* EXPLICIT, of Python: "FILE:LINE FUNCTION" that called empty_cache(), or NULL */
+    bool framework;  /* and that is the framework itself */
+    int64_t flushes; /* times: frees with no request of the same pool in between. OWN: frees that
+                        were asked for again */
     int64_t frees, bytes;        /* given back. OWN: as for flushes */
     int64_t requests, again;     /* calls that asked again, and bytes of it */
     int64_t free_ns, request_ns; /* in both */

@@ -144,7 +144,8 @@ static bool steady(const uint64_t *y, size_t n) {
             return false;
     }
     uint64_t first = y[(n - 1) / 3], second = y[2 * (n - 1) / 3], last = y[n - 1];
-    return rises >= LS_LINEAR_SAMPLES - 1 && first >= y[0] && second >= first &&
+    size_t wanted = n / 3 > LS_LINEAR_RISES ? LS_LINEAR_RISES : n / 3;
+    return rises >= LS_LINEAR_SAMPLES - 1 && rises >= wanted && first >= y[0] && second >= first &&
            (double)(first - y[0]) >= LS_LINEAR_FIRST * (double)growth &&
            (double)(second - first) >= LS_LINEAR_SECOND * (double)growth &&
            (double)(last - second) >= LS_LINEAR_LAST * (double)growth &&

@@ -46,7 +46,7 @@ static int64_t reuses(const struct ls_history *h, const struct ls_grower *g) {
 }
 
 static const char *turn_word(const struct ls_grower *g) {
-    return g->loop ? "step" : "part of the time";
+    return g->loop ? "step" : "interval";
 }
 
 static double seconds_left(const struct ls_grower *g) {
@@ -88,9 +88,9 @@ static void add_figures(const struct ls_history *h, const struct ls_grower *g, j
     json_t *callers = ls_course_callers(h->db, g->stack);
     struct ls_owner owner = ls_owner_of(h->db, g->stack, LS_MEMORY_DEVICE);
     json_object_set_new(e, "device", json_integer(h->device));
-    json_object_set_new(e, g->loop ? "bytes_per_step" : "bytes_per_part",
+    json_object_set_new(e, g->loop ? "bytes_per_step" : "bytes_per_interval",
                         json_integer((json_int_t)(g->per_turn + 0.5)));
-    json_object_set_new(e, g->loop ? "steps" : "parts", json_integer((json_int_t)g->turns));
+    json_object_set_new(e, g->loop ? "steps" : "intervals", json_integer((json_int_t)g->turns));
     if (g->loop)
         json_object_set_new(e, "loop", json_integer(g->loop));
     json_object_set_new(e, "from_bytes", json_integer((json_int_t)g->first));
@@ -141,11 +141,11 @@ static char *why_of(const struct ls_grower *g, size_t together) {
                                   ls_human_count(&a, (int64_t)g->blocks),
                                   ls_human_bytes(&b, (int64_t)g->largest))
                       : ls_format("%s", "");
-    char *why = ls_format(
-        "From %s to %s, %s %s long, it grew from %s on. %s%s", ls_human_ns(&from, g->from_ns),
-        ls_human_ns(&to, g->to_ns), ls_human_count(&c, (int64_t)g->turns),
-        g->loop ? "steps" : "parts of the time", ls_human_bytes(&a, (int64_t)g->first), shape,
-        g->blocks > 1 && !g->regrown ? sizes : "");
+    char *why = ls_format("From %s to %s, %s %s long, it grew from %s on. %s%s",
+                          ls_human_ns(&from, g->from_ns), ls_human_ns(&to, g->to_ns),
+                          ls_human_count(&c, (int64_t)g->turns), g->loop ? "steps" : "intervals",
+                          ls_human_bytes(&a, (int64_t)g->first), shape,
+                          g->blocks > 1 && !g->regrown ? sizes : "");
     free(sizes);
     return why;
 }
@@ -197,11 +197,12 @@ static void describe(struct ls_detect *d, const char *kind, const struct ls_hist
     if (f->gain_bytes < 0)
         f->gain_bytes = 0;
     f->severity = severity_of(d, g, bytes);
-    f->title = ls_format("memory grows by %s a %s%s: %s after %s%s%s",
-                         ls_human_bytes(&per, (int64_t)(per_turn + 0.5)), turn_word(g), lines,
-                         ls_human_bytes(&held, (int64_t)bytes),
-                         ls_human_count(&turns, (int64_t)(g->loop ? g->done : g->turns)),
-                         g->joined ? ", and twice that while it is joined anew" : "", full);
+    f->title =
+        ls_format("memory grows by %s a %s%s: %s after %s %ss%s%s",
+                  ls_human_bytes(&per, (int64_t)(per_turn + 0.5)), turn_word(g), lines,
+                  ls_human_bytes(&held, (int64_t)bytes),
+                  ls_human_count(&turns, (int64_t)(g->loop ? g->done : g->turns)), turn_word(g),
+                  g->joined ? ", and twice that while it is joined anew" : "", full);
     free(full);
     free(lines);
     add_figures(h, g, f->evidence);

@@ -12,7 +12,7 @@
 /* The figures that the texts are made of, as a person reads them. */
 struct figures {
     struct ls_human asked, capacity, allocated, reserved, gap, pending, cached, driver_free, hole,
-        missing, releasable, others, before;
+        missing, releasable, others, before, with;
 };
 
 static struct figures figures_of(const struct ls_oom *o) {
@@ -30,6 +30,7 @@ static struct figures figures_of(const struct ls_oom *o) {
     ls_human_bytes(&f.releasable, o->releasable);
     ls_human_bytes(&f.others, o->others);
     ls_human_bytes(&f.before, o->hole_before);
+    ls_human_bytes(&f.with, o->reserved + o->asked);
     return f;
 }
 
@@ -93,6 +94,10 @@ static char *why_of_live(const struct ls_oom *o, const struct figures *f) {
     if (larger_than_device(o))
         return ls_format("No change in what else is held can make room for one request of %s.",
                          f->asked.text);
+    if (!o->reported && o->allocated == 0)
+        return ls_format(
+            "Nothing else of this program was live on the device: the request alone is "
+            "more than it has, or others hold the rest.");
     if (!o->reported)
         return ls_format("The program's own live memory on the device was %s%s%s; holders are in "
                          "evidence.holders.",
@@ -115,11 +120,13 @@ char *ls_oom_why(const struct ls_oom *o) {
             "driver again and not its own pool. Neither shortage nor fragmentation.",
             f.hole.text, f.before.text);
     case LS_OOM_LIMIT:
-        return ls_format("%s: the memory fraction that the program set for itself was used up "
-                         "(%s reserved). The device was not full.",
-                         o->attempts == 0 ? "The allocator gave up without asking the driver"
-                                          : "The driver had more than was asked for",
-                         f.reserved.text);
+        return ls_format(
+            "%s: the memory fraction that the program set for itself was used up "
+            "(%s reserved, and with the request it would have been %s). The device was "
+            "not full.",
+            o->attempts == 0 ? "The allocator gave up without asking the driver"
+                             : "The driver had more than was asked for",
+            f.reserved.text, f.with.text);
     case LS_OOM_OTHER_POOL: {
         const struct ls_piece *piece = ls_oom_fitting_piece(o);
         return ls_format("The piece is free, but %s. Only %s was left at the driver.",

@@ -187,7 +187,8 @@ static enum ls_oom_verdict judge(const struct ls_oom *o) {
         return LS_OOM_LIMIT;
     if (driver_had_enough(o))
         return LS_OOM_UNEXPLAINED;
-    if (o->cached >= o->missing && ls_oom_pins(o, &pins) && pins.free >= pins.pending)
+    if (o->cached >= o->missing && ls_oom_pins(o, &pins) && pins.free >= pins.pending &&
+        (double)o->cached >= LS_PIECES_SHARE * (double)most(o->capacity, o->reserved))
         return LS_OOM_FRAGMENTED;
     if (o->pending > 0 && o->cached + o->pending >= o->missing &&
         o->pending >= (int64_t)(LS_PENDING_SHARE * (double)o->missing))

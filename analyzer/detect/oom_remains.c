@@ -69,6 +69,8 @@ static void find_catcher(struct search *s, const struct ls_frames *retry) {
         s->catcher = common - 1; /* the same line: a loop */
     else
         return;
+    if (s->catcher + 1 == s->frames->count && s->catcher > 0)
+        s->catcher--; /* the innermost called nothing: it may have been called anew */
     s->below = s->catcher + 1 < s->frames->count;
 }
 

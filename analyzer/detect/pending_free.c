@@ -96,8 +96,8 @@ static json_t *streams_of(sqlite3 *db, const struct ls_span *block) {
 }
 
 /* One finding: at `oom`, or at the moment when the most waited. */
-static void add(struct ls_detect *d, const struct ls_history *h, int64_t ts_ns, int64_t bytes,
-                const struct ls_oom *oom, enum ls_severity severity) {
+static struct ls_finding *add(struct ls_detect *d, const struct ls_history *h, int64_t ts_ns,
+                              int64_t bytes, const struct ls_oom *oom, enum ls_severity severity) {
     struct of_site *of = calloc(ls_history_site_count(h), sizeof *of);
     struct ls_human text, asked, waited;
     if (!of)
@@ -139,6 +139,7 @@ static void add(struct ls_detect *d, const struct ls_history *h, int64_t ts_ns, 
                   "in place of record_stream), or let fewer batches run ahead. A split limit "
                   "or expandable segments do not help: the memory is still in use.");
     free(of);
+    return f;
 }
 
 /* Where a request failed for it: once, for the first. */
@@ -156,27 +157,58 @@ static bool add_of_ooms(struct ls_detect *d, const struct ls_ooms *all,
 
 static bool told_otherwise(const struct ls_ooms *all, const struct ls_history *h) {
     for (size_t i = 0; i < all->count; i++)
-        if (all->oom[i].device == h->device && all->oom[i].verdict == LS_OOM_FITTING)
+        if (all->oom[i].device == h->device &&
+            (all->oom[i].verdict == LS_OOM_FITTING || all->oom[i].verdict == LS_OOM_OTHER_POOL))
             return true;
     return false;
 }
 
+/* Requests that failed at first, and had room once the allocator had waited for other streams. */
+static int64_t waited_for(const struct ls_history *h, int64_t *waited_ns) {
+    sqlite3_stmt *stmt;
+    int64_t count = 0;
+    if (sqlite3_prepare_v2(
+            h->db,
+            "SELECT requested, waited_ns, (SELECT start_ns FROM call WHERE call.id = "
+            "oom.first_call) FROM oom WHERE recovered = 1 AND waited_ns > 0 AND "
+            "device = ?",
+            -1, &stmt, NULL) != SQLITE_OK)
+        return 0;
+    sqlite3_bind_int(stmt, 1, h->device);
+    while (sqlite3_step(stmt) == SQLITE_ROW) {
+        int64_t pending = 0, begin_ns = sqlite3_column_int64(stmt, 2);
+        for (size_t i = 0; i < h->spans && h->span[i].start_ns <= begin_ns; i++)
+            if (pending_at(&h->span[i], begin_ns))
+                pending += (int64_t)h->span[i].size;
+        if ((double)pending < LS_PENDING_SHARE * (double)sqlite3_column_int64(stmt, 0))
+            continue;
+        count++;
+        *waited_ns += sqlite3_column_int64(stmt, 1);
+    }
+    sqlite3_finalize(stmt);
+    return count;
+}
+
 static void add_of_run(struct ls_detect *d, const struct ls_ooms *all, const struct ls_history *h) {
-    int64_t capacity = h->capacity > 0 ? h->capacity : d->capacity, ts_ns = 0;
+    int64_t capacity = h->capacity > 0 ? h->capacity : d->capacity, ts_ns = 0, waited_ns = 0;
     int64_t bytes = most_pending(h, &ts_ns);
+    struct ls_state state;
     if ((double)bytes < LS_SHARE_PROBLEM * (double)capacity)
         return;
-    struct ls_state state;
     ls_state_at(h, ts_ns, &state);
     bool full = (double)state.reserved >= LS_NEARLY_FULL * (double)capacity;
     ls_state_free(&state);
-    add(d, h, ts_ns, bytes, NULL, full && !told_otherwise(all, h) ? LS_WARNING : LS_INFO);
+    int64_t waits = waited_for(h, &waited_ns);
+    bool matters = (full || waits) && !told_otherwise(all, h);
+    struct ls_finding *f = add(d, h, ts_ns, bytes, NULL, matters ? LS_WARNING : LS_INFO);
+    f->time_ns = f->gain_ns = waited_ns;
+    json_object_set_new(f->evidence, "requests_that_waited", json_integer(waits));
 }
 
 static int run(struct ls_detect *d, const struct ls_detector *self) {
     int devices[256], rc;
     const struct ls_ooms *all = ls_ooms_of(d, &rc);
-    size_t count = all ? ls_history_devices(d->db, devices, 256) : 0;
+    size_t count = all ? ls_detect_devices(d, devices, 256) : 0;
     (void)self;
     for (size_t i = 0; i < count; i++) {
         const struct ls_history *h = ls_detect_history(d, devices[i]);

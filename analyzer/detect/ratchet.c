@@ -71,17 +71,54 @@ static struct change *read_changes(const struct ls_history *h, size_t *count) {
     return change;
 }
 
-static void add_record(struct climb *c, struct record record) {
-    if (c->records == 0 || c->record[c->records - 1].step != record.step)
+/* The largest request of each line, before the present step and in it. */
+struct sizes {
+    uint64_t before, now;
+    size_t step;
+};
+
+static uint64_t largest_before(struct sizes *sizes, const struct ls_span *s, size_t step) {
+    if (sizes->step != step) {
+        if (sizes->now > sizes->before)
+            sizes->before = sizes->now;
+        sizes->now = 0;
+        sizes->step = step;
+    }
+    if (s->size > sizes->now)
+        sizes->now = s->size;
+    return sizes->before;
+}
+
+/* All that a step with a new maximum added is its doing: the pieces behind it lie elsewhere then.
+ * Rows that are no maxima go. */
+static void share_out(struct climb *c) {
+    size_t kept = 0;
+    for (size_t i = 0, to; i < c->records; i = to) {
+        uint64_t bytes = 0, others = 0;
+        size_t first = kept;
+        for (to = i; to < c->records && c->record[to].step == c->record[i].step; to++) {
+            struct record r = c->record[to];
+            if (r.request->size > r.before && r.before)
+                c->record[kept++] = r;
+            else
+                others += r.bytes;
+            bytes += r.bytes;
+        }
+        if (kept == first) {
+            c->by_others += bytes;
+            continue;
+        }
+        c->record[first].bytes += others;
         c->record_steps++;
-    c->record[c->records++] = record;
-    c->by_records += record.bytes;
+        c->by_records += bytes;
+    }
+    c->records = kept;
 }
 
 /* The blocks in order of time, each with the memory that was added just before it. */
 static void follow(struct climb *c) {
     const struct ls_history *h = c->history;
-    uint64_t *largest = ls_course_new(ls_history_site_count(h), sizeof *largest);
+    struct sizes *sizes = ls_course_new(ls_history_site_count(h), sizeof *sizes);
     size_t changes, next = 0;
     struct change *change = read_changes(h, &changes);
     int64_t reserved = 0;
@@ -99,17 +136,13 @@ static void follow(struct climb *c) {
                 c->reserved = (uint64_t)reserved;
             }
         }
-        if (added && step > LS_RATCHET_WARM_STEPS && largest[s->site]) {
-            if (s->size > largest[s->site])
-                add_record(c, (struct record){s, largest[s->site], added, c->reserved, step});
-            else
-                c->by_others += added;
-        }
-        if (s->size > largest[s->site])
-            largest[s->site] = s->size;
+        uint64_t before = largest_before(&sizes[s->site], s, step);
+        if (added && step > LS_RATCHET_WARM_STEPS)
+            c->record[c->records++] = (struct record){s, before, added, c->reserved, step};
     }
     free(change);
-    free(largest);
+    free(sizes);
+    share_out(c);
 }
 
 /* What is live between steps: medians of the begin and of the end of the run after the first. */
@@ -142,14 +175,22 @@ static void note_oom(struct climb *c, const struct ls_oom_events *ooms) {
     const struct ls_oom_event *oom = ls_course_oom(ooms, h->device, 0);
     if (!oom)
         return;
+    /* The largest of each step: a line makes small ones, too. */
     uint64_t *size = ls_course_new(h->spans, sizeof *size);
-    size_t count = 0;
-    for (size_t i = 0; i < h->spans && h->span[i].start_ns < oom->ts_ns; i++)
-        if (strcmp(ls_history_site(h, h->span[i].site), oom->site ? oom->site : "") == 0) {
-            size[count++] = h->span[i].size;
-            if (h->span[i].size > c->oom_before)
-                c->oom_before = h->span[i].size;
-        }
+    size_t count = 0, step = 0, last = 0;
+    for (size_t i = 0, k = 0; i < h->spans && h->span[i].start_ns < oom->ts_ns; i++) {
+        for (; k < h->steps && h->step[k].start_ns <= h->span[i].start_ns; k++)
+            step += h->step[k].loop == c->loop;
+        if (strcmp(ls_history_site(h, h->span[i].site), oom->site ? oom->site : "") != 0)
+            continue;
+        if (count == 0 || step != last)
+            size[count++] = 0;
+        last = step;
+        if (h->span[i].size > size[count - 1])
+            size[count - 1] = h->span[i].size;
+        if (h->span[i].size > c->oom_before)
+            c->oom_before = h->span[i].size;
+    }
     c->oom_median = ls_course_median(size, count);
     free(size);
     if (count && oom->requested > 0 && (uint64_t)oom->requested > c->oom_before) {
@@ -220,10 +261,10 @@ static void describe(struct ls_detect *d, const char *kind, const struct climb *
     double share = (double)c->by_records / (double)(h->capacity > 0 ? h->capacity : d->capacity);
     if (c->oom) {
         free(failed);
-        failed =
-            ls_format("; in step %zu a request of %s, %.3g times the median of its line, found no "
-                      "memory",
-                      c->oom_step, ls_human_bytes(&a, c->oom->requested), ratio);
+        failed = ls_format(
+            "; in step %zu a request of %s, %.3g times what its line usually asks for, found no "
+            "memory",
+            c->oom_step, ls_human_bytes(&a, c->oom->requested), ratio);
     }
     f->site = c->oom ? ls_format("%s", c->oom->site ? c->oom->site : LS_SITE_UNKNOWN)
                      : ls_format("%s", ls_history_site(h, main_site(c)));
@@ -285,7 +326,7 @@ static int run(struct ls_detect *d, const struct ls_detector *self) {
     struct ls_oom_events ooms;
     if (!ls_oom_events_load(&ooms, d->db))
         return sqlite3_errcode(d->db);
-    size_t devices = ls_history_devices(d->db, device, 256);
+    size_t devices = ls_detect_devices(d, device, 256);
     for (size_t i = 0; i < devices; i++) {
         const struct ls_history *h = ls_detect_history(d, device[i]);
         if (h && h->framework && h->segments)

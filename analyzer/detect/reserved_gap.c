@@ -10,6 +10,7 @@
 
 #include "../human.h"
 #include "../json_text.h"
+#include "../query.h"
 #include "detect.h"
 #include "oom_facts.h"
 #include "thresholds.h"
@@ -146,12 +147,22 @@ static void put_figures(const struct ls_history *h, const struct ls_unused *unus
                   ls_pieces_json(shown, count)));
 }
 
+/* The allocator itself gives such segments back before it fails; others that ask cannot know. */
+static bool others_failed(const struct ls_history *h, const struct ls_steady *steady) {
+    char *sql = sqlite3_mprintf("SELECT COUNT(*) FROM oom WHERE device = %d AND source = 2 AND "
+                                "recovered IS NOT 1 AND ts_ns BETWEEN %lld AND %lld",
+                                h->device, (long long)steady->first_ns, (long long)steady->to_ns);
+    bool failed = sql && ls_query_int(h->db, 0, sql) > 0;
+    sqlite3_free(sql);
+    return failed;
+}
+
 static void add(struct ls_detect *d, const struct ls_history *h, const struct ls_unused *unused,
                 const struct ls_steady *steady, struct gap *gap, int64_t capacity) {
-    bool large = (double)gap->bytes >= LS_SHARE_PROBLEM * (double)capacity;
+    bool large = ls_unused_is_large(unused, (uint64_t)gap->bytes, capacity);
     struct ls_finding *f = ls_finding_add(d, "reserved-gap");
     struct ls_human bytes, copies, reserved;
-    f->severity = !large ? LS_INFO : ls_memory_was_short(h, capacity) ? LS_PROBLEM : LS_WARNING;
+    f->severity = !large ? LS_INFO : others_failed(h, steady) ? LS_PROBLEM : LS_WARNING;
     f->site = ls_format("%s", gap->site);
     f->count = gap->segments;
     f->bytes = f->gain_bytes = gap->bytes;
@@ -196,7 +207,8 @@ static void look_at(struct ls_detect *d, const struct ls_history *h, enum born b
             gap.bytes += (int64_t)unused.piece[i].bytes;
             gap.segments++;
         }
-    if ((double)gap.bytes >= LS_SHARE_WARNING * (double)capacity) {
+    if ((double)gap.bytes >= LS_SHARE_WARNING * (double)capacity ||
+        ls_unused_is_large(&unused, (uint64_t)gap.bytes, capacity)) {
         look_back(h, &unused, &steady, &gap);
         add(d, h, &unused, &steady, &gap, capacity);
     }
@@ -205,7 +217,7 @@ static void look_at(struct ls_detect *d, const struct ls_history *h, enum born b
 
 static int run(struct ls_detect *d, const struct ls_detector *self) {
     int devices[256];
-    size_t count = ls_history_devices(d->db, devices, 256);
+    size_t count = ls_detect_devices(d, devices, 256);
     (void)self;
     for (size_t i = 0; i < count; i++) {
         const struct ls_history *h = ls_detect_history(d, devices[i]);

@@ -22,10 +22,9 @@ struct held {
     struct ls_detect *d;
     const char *kind;
     struct ls_census census;
-    bool steps;         /* are known */
-    int64_t old_ns;     /* what was there before it is kept: when the step before the running one
-                           began; without steps, LS_KEPT_AGE before the census */
-    uint64_t old_graph; /* bytes that only graphs hold, older than that */
+    bool steps;     /* are known */
+    int64_t old_ns; /* what was there before it is kept: when the step before the running one
+                       began; without steps, LS_KEPT_AGE before the census */
     int problems, notes;
 };
 
@@ -34,6 +33,11 @@ struct held {
 /* Bytes that a tensor reaches; of an expanded one not more than there are. */
 static uint64_t reach(const struct ls_counted_storage *s, const struct ls_counted_tensor *t) {
     return t->bytes < s->bytes ? t->bytes : s->bytes;
+}
+
+/* The tensor that a view was taken of lives on in the view alone: nothing else leads to it. */
+static bool is_reached(const struct ls_counted_tensor *t) {
+    return t->held || t->paths;
 }
 
 static bool same_part(const struct ls_counted_tensor *a, const struct ls_counted_tensor *b) {
@@ -51,7 +55,7 @@ static size_t parts_of(const struct ls_counted_storage *s, uint64_t *covered) {
         bool seen = false;
         for (size_t k = 0; k < i && i < PARTS_COMPARED && !seen; k++)
             seen = same_part(&s->tensor[i], &s->tensor[k]);
-        if (seen)
+        if (seen || !is_reached(&s->tensor[i]))
             continue;
         parts++;
         *covered += reach(s, &s->tensor[i]);
@@ -72,7 +76,7 @@ static bool is_old(const struct held *h, const struct ls_counted_storage *s) {
 static bool wasted(const struct ls_counted_storage *s, void *context) {
     uint64_t covered;
     (void)context;
-    if (!s->tensors || s->held & LS_HELD_LOST || only(s, LS_HELD_GRAPH) || only(s, LS_HELD_RAISED))
+    if (!s->held || s->held & LS_HELD_LOST || only(s, LS_HELD_GRAPH) || only(s, LS_HELD_RAISED))
         return false;
     parts_of(s, &covered);
     return (double)covered <= LS_VIEWS_COVER * (double)s->bytes;
@@ -225,10 +229,11 @@ static void tell_waste(struct held *h, const struct ls_storage_group *g) {
     json_object_set_new(f->evidence, "used_bytes", json_integer((json_int_t)used));
     json_object_set_new(f->evidence, "views", json_integer((json_int_t)parts));
     json_object_set_new(f->evidence, "tensor", ls_json_text(shape));
-    f->advice = ls_format("Keep a copy of the part, not a view of the whole: %s = ....clone() "
-                          "(.contiguous() copies only what is not contiguous already). Of numbers "
-                          "that are only read, .item() or .cpu() keeps nothing on the device.",
-                          named(g));
+    f->advice = ls_format(
+        "Keep a copy of the part, not a view of the whole: .clone() it where it goes into "
+        "%s (.contiguous() copies only what is not contiguous already). Of numbers that are "
+        "only read, .item() or .cpu() keeps nothing on the device.",
+        named(g));
     add_rows(f, g);
     free(shape);
 }
@@ -247,7 +252,9 @@ static size_t holders_of(const struct ls_counted_storage *s) {
         if (!s->tensor[i].path_count)
             continue;
         char *path = ls_format("%s", s->tensor[i].path[0]);
-        char *dot = strrchr(path, '.'), *bracket = strrchr(path, '[');
+        char *name = strstr(path, ": "); /* behind a frame's place */
+        name = name ? name : path;
+        char *dot = strrchr(name, '.'), *bracket = strrchr(name, '[');
         char *end = dot > bracket ? dot : bracket;
         if (end)
             *end = 0;
@@ -276,9 +283,9 @@ static void tell_packed(struct held *h, const struct ls_storage_group *g) {
     char *others = g->storages > 1 ? ls_format(", and so in %s more",
                                                ls_human_count(&more, (int64_t)g->storages - 1))
                                    : ls_format("%s", "");
-    f->title = ls_format("%s %s hold one storage of %s in %zu parts%s: %s",
+    f->title = ls_format("%s %s one storage of %s in %zu parts%s: %s",
                          ls_human_count(&count, (int64_t)holders),
-                         ls_plural((int64_t)holders, "object", "objects"),
+                         ls_plural((int64_t)holders, "object holds", "objects hold"),
                          ls_human_bytes(&bytes, (int64_t)s->bytes), parts, others, named(g));
     free(others);
     why(f, ls_format("Expected where parameters are packed on purpose (flattened by FSDP, DDP's "
@@ -292,12 +299,27 @@ static void tell_packed(struct held *h, const struct ls_storage_group *g) {
     add_rows(f, g);
 }
 
+/* Bytes that only this tensor's graph holds, of before the running step. */
+static uint64_t old_behind(const struct held *h, const struct ls_counted_storage *holder) {
+    const char *path = ls_census_path(holder);
+    size_t length = path ? strlen(path) : 0;
+    uint64_t bytes = 0;
+    for (size_t i = 0; path && i < h->census.storages; i++) {
+        const struct ls_counted_storage *s = &h->census.storage[i];
+        const char *way = only(s, LS_HELD_GRAPH) && is_old(h, s) ? ls_census_path(s) : NULL;
+        if (way && strncmp(way, path, length) == 0 && strncmp(way + length, ".grad_fn", 8) == 0)
+            bytes += s->bytes;
+    }
+    return bytes;
+}
+
 static void tell_graph(struct held *h, const struct ls_storage_group *g) {
     struct ls_human own, graph, count;
     int64_t bytes = (int64_t)g->held_by_graph;
     enum kept is_kept = kept_graph(h, g);
     /* total += loss: made anew in each step, but its graph reaches back. */
-    bool reaches_back = is_kept == RECENT && 2 * h->old_graph >= g->held_by_graph;
+    bool reaches_back = is_kept == RECENT && g->storages == 1 &&
+                        2 * old_behind(h, g->storage[0]) >= g->held_by_graph;
     if (bytes < LS_CENSUS_BYTES || (is_kept == RECENT && !reaches_back))
         return;
     if (is_kept == UNKNOWN && ls_share_of_memory(h->d, bytes) < LS_SHARE_PROBLEM)
@@ -458,9 +480,6 @@ static int run(struct ls_detect *d, const struct ls_detector *self) {
     h.steps = h.old_ns >= 0;
     if (!h.steps)
         h.old_ns = h.census.ts_ns - (int64_t)(LS_KEPT_AGE * (double)(h.census.ts_ns - d->begin_ns));
-    for (size_t i = 0; i < h.census.storages; i++)
-        if (only(&h.census.storage[i], LS_HELD_GRAPH) && is_old(&h, &h.census.storage[i]))
-            h.old_graph += h.census.storage[i].bytes;
     look(&h, wasted, tell_waste);
     look(&h, has_graph, tell_graph);
     look_for_cycles(&h);

@@ -33,16 +33,18 @@ static size_t choose(struct ls_unused *unused, const struct ls_piece **piece, si
     return count;
 }
 
-static enum ls_severity severity_of(struct ls_detect *d, const struct ls_history *h, int64_t bytes,
+static enum ls_severity severity_of(struct ls_detect *d, const struct ls_history *h,
+                                    const struct ls_steady *steady, const struct ls_unused *unused,
                                     int64_t capacity) {
     int rc;
     const struct ls_ooms *ooms = ls_ooms_of(d, &rc);
-    if ((double)bytes < LS_SHARE_PROBLEM * (double)capacity)
+    if (!ls_unused_is_large(unused, unused->rest, capacity))
         return LS_INFO;
     for (size_t i = 0; ooms && i < ooms->count; i++)
         if (ooms->oom[i].device == h->device && ooms->oom[i].verdict == LS_OOM_FRAGMENTED)
             return LS_INFO; /* `fragmentation` tells it */
-    return ls_memory_was_short(h, capacity) ? LS_PROBLEM : LS_WARNING;
+    return ls_memory_was_short(h, capacity, steady->from_ns, steady->to_ns) ? LS_PROBLEM
+                                                                            : LS_WARNING;
 }
 
 static void add(struct ls_detect *d, const struct ls_history *h, struct ls_unused *unused,
@@ -56,7 +58,7 @@ static void add(struct ls_detect *d, const struct ls_history *h, struct ls_unuse
     struct ls_human bytes, number, reserved;
     for (size_t i = 0; i < unused->pieces; i++)
         count += unused->piece[i].touched && unused->piece[i].bytes > 0;
-    f->severity = severity_of(d, h, (int64_t)unused->rest, capacity);
+    f->severity = severity_of(d, h, steady, unused, capacity);
     json_t *sites = ls_oom_pin_sites(h, unused->state.ts_ns, piece, shown, &site);
     f->site = ls_format("%s", site);
     f->count = count;
@@ -83,7 +85,7 @@ static void add(struct ls_detect *d, const struct ls_history *h, struct ls_unuse
 
 static int run(struct ls_detect *d, const struct ls_detector *self) {
     int devices[256];
-    size_t count = ls_history_devices(d->db, devices, 256);
+    size_t count = ls_detect_devices(d, devices, 256);
     (void)self;
     for (size_t i = 0; i < count; i++) {
         const struct ls_history *h = ls_detect_history(d, devices[i]);
@@ -93,7 +95,8 @@ static int run(struct ls_detect *d, const struct ls_detector *self) {
             continue;
         int64_t capacity = h->capacity > 0 ? h->capacity : d->capacity;
         ls_unused_find(h, steady.from_ns, steady.to_ns, &unused);
-        if (unused.rest > 0 && (double)unused.rest >= LS_SHARE_WARNING * (double)capacity)
+        if (unused.rest > 0 && ((double)unused.rest >= LS_SHARE_WARNING * (double)capacity ||
+                                ls_unused_is_large(&unused, unused.rest, capacity)))
             add(d, h, &unused, &steady, capacity);
         ls_unused_free(&unused);
     }

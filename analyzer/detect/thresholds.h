@@ -96,6 +96,9 @@
 #define LS_NEARLY_FULL 0.9
 /* A fifth of the memory at the peak is more than rounding and a warm cache take. */
 #define LS_FRAGMENTED_SHARE 0.2
+/* Less than a twentieth of the device free in pieces decides an oom by chance alone: the next
+ * request would have failed all the same. */
+#define LS_PIECES_SHARE 0.05
 /* How many sites, and how many rows, a finding shows. */
 #define LS_SITES_SHOWN 5
 #define LS_ROWS_SHOWN 8
@@ -106,6 +109,10 @@
  * fewer than this many after them nothing is steady yet. */
 #define LS_WARM_UP_STEPS 2
 #define LS_STEADY_STEPS 4
+/* A quarter of what is reserved is much, on a device of any size; but three of the allocator's usual
+ * segments are not. */
+#define LS_GAP_OF_RESERVED 0.25
+#define LS_GAP_LEAST (64 << 20)
 
 /* --- storage-held-by-views --------------------------------------------------------------- */
 
@@ -136,6 +143,9 @@
 #define LS_LINEAR_EVEN_SAMPLES 8
 /* Of time outside of steps only what allocates is looked at: less is a checkpoint, not a loop. */
 #define LS_LINEAR_GAP_SPANS 16
+/* It rises in a third of the samples, or so often: a few jumps are sizes that come up for the first
+ * time. */
+#define LS_LINEAR_RISES 12
 /* What each third of the rise must have of all of it; even growth has a third. The first may be
  * small, for growth that speeds up is worse; a cache that fills slows down, and its last third,
  * already with square-root growth, has less than a fifth. */
@@ -186,5 +196,41 @@
 #define LS_RATCHET_SHARE 0.7
 /* What is live between steps may grow by this much of it: noise of sizes, not a leak. */
 #define LS_RATCHET_LIVE 0.25
+
+/* --- pool-miss --------------------------------------------------------------------------- */
+
+/* Fewer requests are a model's weights, whose sizes differ, too. */
+#define LS_POOL_CALLS 32
+/* Of PyTorch's segments for large blocks, which serve many requests each. */
+#define LS_POOL_SEGMENTS 16
+/* Half of the bytes would have missed in a pool of exact sizes: a steady program repeats its few
+ * sizes in every step. */
+#define LS_POOL_MISSES 0.5
+/* All that was ever asked for is at least twice what was there at once: else it just adds up. */
+#define LS_POOL_TURNOVER 2
+/* And so many times what rounded sizes would have taken. Rounding to powers of two itself can take
+ * twice as much; twice that is worth a change. */
+#define LS_POOL_FACTOR 4
+/* A pool gives back the memory of more steps than this in one go; frees at a step's end are of one
+ * or two. */
+#define LS_POOL_FLUSH_STEPS 3
+/* Segments of this size are PyTorch's for small blocks: all alike. Its large blocks begin at half
+ * of it. */
+#define LS_POOL_SMALL (2 << 20)
+
+/* --- peak-overlap ------------------------------------------------------------------------ */
+
+/* The old value must be this much of what is live: else freeing it changes little. */
+#define LS_OVERLAP_SHARE 0.2
+/* So often the line did the same: once may be a program's last value beside its first one. */
+#define LS_OVERLAP_TURNS 3
+/* While both are there, at most these launches (one to make the new one, one to look at it), or
+ * this much of a turn's: a buffer that is worked on meanwhile is double buffering. */
+#define LS_OVERLAP_LAUNCHES 2
+#define LS_OVERLAP_LAUNCH_SHARE 0.2
+/* One allocation of more than half of the device, with nine tenths of all that is live: a pool that
+ * took the device at its start. TensorFlow takes more than nine tenths, JAX three quarters. */
+#define LS_ONE_POOL_DEVICE 0.5
+#define LS_ONE_POOL_LIVE 0.9
 
 #endif

@@ -12,41 +12,27 @@
 #include "detect.h"
 #include "thresholds.h"
 
-/* The loop with the most steps. */
-static int main_loop(const struct ls_history *h, size_t *steps) {
-    int loop = 0;
-    *steps = 0;
-    for (size_t i = 0; i < h->steps; i++) {
-        size_t count = 0;
-        if (i > 0 && h->step[i].loop == h->step[i - 1].loop)
-            continue;
-        for (size_t j = i; j < h->steps; j++)
-            count += h->step[j].loop == h->step[i].loop;
-        if (count > *steps) {
-            *steps = count;
-            loop = h->step[i].loop;
-        }
-    }
-    return loop;
-}
-
+/* Of the loops that give the device work: frees at the end, or tensors made in a row, are none. */
 bool ls_steady_find(const struct ls_history *h, struct ls_steady *steady) {
-    size_t steps, number = 0;
-    int loop = main_loop(h, &steps);
-    if (steps < LS_WARM_UP_STEPS + LS_STEADY_STEPS)
+    sqlite3_stmt *stmt;
+    int64_t number = 0;
+    if (sqlite3_prepare_v2(h->db,
+                           "SELECT start_ns, end_ns FROM step WHERE loop = (SELECT loop FROM step "
+                           "GROUP BY loop HAVING SUM(launches > 0) * 2 >= COUNT(*) ORDER BY "
+                           "COUNT(*) DESC, loop LIMIT 1) ORDER BY start_ns",
+                           -1, &stmt, NULL) != SQLITE_OK)
         return false;
-    for (size_t i = 0; i < h->steps; i++) {
-        const struct ls_history_step *s = &h->step[i];
-        if (s->loop != loop)
-            continue;
+    while (sqlite3_step(stmt) == SQLITE_ROW) {
+        int64_t start_ns = sqlite3_column_int64(stmt, 0);
         if (number == 0)
-            steady->first_ns = s->start_ns;
+            steady->first_ns = start_ns;
         if (number == LS_WARM_UP_STEPS)
-            steady->from_ns = s->start_ns;
-        steady->to_ns = s->end_ns;
+            steady->from_ns = start_ns;
+        steady->to_ns = sqlite3_column_int64(stmt, 1);
         number++;
     }
-    return true;
+    sqlite3_finalize(stmt);
+    return number >= LS_WARM_UP_STEPS + LS_STEADY_STEPS;
 }
 
 static int by_address(const void *a, const void *b) {
@@ -110,9 +96,19 @@ void ls_unused_free(struct ls_unused *unused) {
     free(unused->piece);
 }
 
-bool ls_memory_was_short(const struct ls_history *h, int64_t capacity) {
+bool ls_unused_is_large(const struct ls_unused *unused, uint64_t bytes, int64_t capacity) {
+    if ((double)bytes >= LS_SHARE_PROBLEM * (double)capacity)
+        return true;
+    return bytes >= LS_GAP_LEAST &&
+           (double)bytes >= LS_GAP_OF_RESERVED * (double)unused->state.reserved;
+}
+
+bool ls_memory_was_short(const struct ls_history *h, int64_t capacity, int64_t from_ns,
+                         int64_t to_ns) {
     uint64_t reserved = 0;
-    char *sql = sqlite3_mprintf("SELECT COUNT(*) FROM oom WHERE device = %d", h->device);
+    char *sql = sqlite3_mprintf("SELECT COUNT(*) FROM oom WHERE device = %d AND ts_ns BETWEEN %lld "
+                                "AND %lld",
+                                h->device, (long long)from_ns, (long long)to_ns);
     bool failed = sql && ls_query_int(h->db, 0, sql) > 0;
     sqlite3_free(sql);
     ls_peak_reserved_ns(h, &reserved);

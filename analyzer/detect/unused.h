@@ -38,7 +38,13 @@ void ls_unused_find(const struct ls_history *history, int64_t from_ns, int64_t t
                     struct ls_unused *unused);
 void ls_unused_free(struct ls_unused *unused);
 
-/* Whether memory that nobody uses was missed: the device was nearly full, or a request failed. */
-bool ls_memory_was_short(const struct ls_history *history, int64_t capacity);
+/* Whether so much, of so much reserved, is worth a warning: a good part of the device, or of what
+ * is reserved. */
+bool ls_unused_is_large(const struct ls_unused *unused, uint64_t bytes, int64_t capacity);
+
+/* Whether memory that nobody uses was missed in this time: a request failed (at least once), or the
+ * device was nearly full. */
+bool ls_memory_was_short(const struct ls_history *history, int64_t capacity, int64_t from_ns,
+                         int64_t to_ns);
 
 #endif

@@ -12,13 +12,10 @@
 #include "../query.h"
 #include "thresholds.h"
 
-/* ?1: for no site. The last but one: where a capture began, of those made during one. */
+/* ?1: for no site. The last but one: made during a capture. */
 static const char piece_sql[] =
     "SELECT w.id, ts_ns, library, w.device, handle, stream, w.address, w.size, COALESCE(block, 0),"
-    " COALESCE((SELECT site FROM stack_site WHERE stack_site.id = w.stack), ?1),"
-    " (SELECT COALESCE((SELECT site FROM stack_site WHERE stack_site.id = b.stack), ?1)"
-    "  FROM call AS b WHERE call.flags & 2 AND b.id < w.id AND b.api IN"
-    "  (SELECT id FROM api WHERE class = 'capture_begin') ORDER BY b.id DESC LIMIT 1),"
+    " COALESCE((SELECT site FROM stack_site WHERE stack_site.id = w.stack), ?1), flags & 2,"
     " (SELECT end_ns FROM block AS k WHERE k.id = block)"
     " FROM (SELECT MIN(id) AS id, ts_ns, library, device, handle, stream, address, size, block,"
     "  stack FROM library_handle WHERE kind = 4 AND size > 0 AND address <> 0"
@@ -31,14 +28,12 @@ static const char piece_sql[] =
     "WITH RECURSIVE inner_of(node) AS (SELECT id FROM stack WHERE frame IN"                        \
     " (SELECT id FROM frame WHERE function LIKE '%getCUDABlasLtWorkspace%')"                       \
     " UNION SELECT stack.id FROM inner_of JOIN stack ON stack.parent = inner_of.node) "
-static const char lt_sql[] =
-    LT_STACKS "SELECT k.id, k.start_ns, 'cublasLt', k.device, 0, -k.id, k.address, k.size, k.id,"
-              " COALESCE((SELECT site FROM stack_site WHERE stack_site.id = k.stack), ?1),"
-              " (SELECT COALESCE((SELECT site FROM stack_site WHERE stack_site.id = b.stack), ?1)"
-              "  FROM call AS b WHERE call.flags & 2 AND b.id < k.id AND b.api IN"
-              "  (SELECT id FROM api WHERE class = 'capture_begin') ORDER BY b.id DESC LIMIT 1),"
-              " k.end_ns FROM block AS k JOIN call ON call.id = k.id WHERE k.stack IN"
-              " (SELECT id FROM stack_site WHERE stack IN inner_of) ORDER BY k.id";
+static const char lt_sql[] = LT_STACKS
+    "SELECT k.id, k.start_ns, 'cublasLt', k.device, 0, -k.id, k.address, k.size, k.id,"
+    " COALESCE((SELECT site FROM stack_site WHERE stack_site.id = k.stack), ?1), flags & 2,"
+    " k.end_ns FROM block AS k JOIN call ON call.id = k.id WHERE k.stack IN"
+    " (SELECT id FROM stack_site WHERE stack IN inner_of) AND k.id NOT IN (SELECT block FROM"
+    " library_handle WHERE kind = 4 AND block IS NOT NULL) ORDER BY k.id";
 
 const char ls_workspaces_memory_sql[] =
     LT_STACKS "SELECT COALESCE(block, 0), COALESCE(address, 0) FROM library_handle WHERE kind = 4"
@@ -50,31 +45,82 @@ static const char memory_sql[] =
     "SELECT address, start_ns, end_ns FROM allocation WHERE end_ns IS NOT NULL AND address IN"
     " (SELECT address FROM library_handle WHERE kind = 4 AND block IS NULL)";
 
+/* Begins of captures, in the order of calls. */
+struct capture {
+    int64_t call, stream;
+    char *site;
+};
+struct captures {
+    struct capture *at;
+    size_t count, room;
+};
+
 static char *text(sqlite3_stmt *stmt, int column) {
     return ls_format("%s", (const char *)sqlite3_column_text(stmt, column));
 }
 
-static struct ls_workspaces *group_of(struct ls_workspaces **list, sqlite3_stmt *stmt) {
-    bool capturing = sqlite3_column_type(stmt, 10) != SQLITE_NULL;
-    char *library = text(stmt, 2), *site = text(stmt, capturing ? 10 : 9);
+static void *room(void *array, size_t count, size_t *room, size_t size) {
+    if (count < *room)
+        return array;
+    *room = *room ? *room * 2 : 8;
+    array = realloc(array, *room * size);
+    if (!array)
+        ls_detect_no_memory();
+    return array;
+}
+
+static int read_captures(struct ls_detect *d, struct captures *c) {
+    sqlite3_stmt *stmt;
+    int rc = sqlite3_prepare_v2(
+        d->db,
+        "SELECT id, f0, COALESCE((SELECT site FROM stack_site WHERE stack_site.id = call.stack), ?1)"
+        " FROM call WHERE api IN (SELECT id FROM api WHERE class = 'capture_begin') ORDER BY id",
+        -1, &stmt, NULL);
+    if (rc != SQLITE_OK)
+        return rc;
+    sqlite3_bind_text(stmt, 1, LS_SITE_UNKNOWN, -1, SQLITE_STATIC);
+    while ((rc = sqlite3_step(stmt)) == SQLITE_ROW) {
+        c->at = room(c->at, c->count, &c->room, sizeof *c->at);
+        c->at[c->count++] = (struct capture){sqlite3_column_int64(stmt, 0),
+                                             sqlite3_column_int64(stmt, 1), text(stmt, 2)};
+    }
+    sqlite3_finalize(stmt);
+    return rc == SQLITE_DONE ? SQLITE_OK : rc;
+}
+
+/* The capture that a workspace was made for: the one that ran, or one on its stream, which was
+ * warmed up for it. */
+static const char *capture_of(const struct captures *c, int64_t call, int64_t stream, bool during) {
+    const char *running = NULL;
+    for (size_t i = 0; during && i < c->count && c->at[i].call < call; i++)
+        running = c->at[i].site;
+    for (size_t i = 0; !running && i < c->count; i++)
+        if (c->at[i].stream == stream)
+            running = c->at[i].site;
+    return running;
+}
+
+static struct ls_workspaces *group_of(struct ls_workspaces **list, sqlite3_stmt *stmt,
+                                      const struct captures *captures) {
+    const char *used = (const char *)sqlite3_column_text(stmt, 9);
+    const char *capture = capture_of(captures, sqlite3_column_int64(stmt, 0),
+                                     sqlite3_column_int64(stmt, 5), sqlite3_column_int(stmt, 10));
+    const char *library = (const char *)sqlite3_column_text(stmt, 2),
+               *site = capture ? capture : used;
     int device = sqlite3_column_int(stmt, 3);
     struct ls_workspaces **end = list;
-    for (; *end; end = &(*end)->next) {
-        struct ls_workspaces *g = *end;
-        if (g->device == device && strcmp(g->library, library) == 0 && strcmp(g->site, site) == 0) {
-            free(library);
-            free(site);
-            return g;
-        }
-    }
+    for (; *end; end = &(*end)->next)
+        if ((*end)->device == device && strcmp((*end)->library, library) == 0 &&
+            strcmp((*end)->site, site) == 0)
+            return *end;
     struct ls_workspaces *g = calloc(1, sizeof *g);
     if (!g)
         ls_detect_no_memory();
-    *g = (struct ls_workspaces){.library = library,
+    *g = (struct ls_workspaces){.library = ls_format("%s", library),
                                 .device = device,
-                                .site = site,
-                                .used = text(stmt, 9),
-                                .capturing = capturing};
+                                .site = ls_format("%s", site),
+                                .used = ls_format("%s", used),
+                                .capturing = capture != NULL};
     *end = g;
     return g;
 }
@@ -88,12 +134,7 @@ static void add_piece(struct ls_workspaces *g, struct ls_workspace piece) {
         stream &= g->at[i].stream != piece.stream;
         handle &= g->at[i].handle != piece.handle;
     }
-    if (g->count == g->room) {
-        g->room = g->room ? g->room * 2 : 8;
-        g->at = realloc(g->at, g->room * sizeof *g->at);
-        if (!g->at)
-            ls_detect_no_memory();
-    }
+    g->at = room(g->at, g->count, &g->room, sizeof *g->at);
     g->at[g->count++] = piece;
     g->bytes += piece.bytes;
     g->streams += stream;
@@ -132,25 +173,27 @@ static bool grows(struct ls_workspaces *g, int64_t last_call) {
     return __builtin_popcount(quarters) >= LS_GROWTH_QUARTERS;
 }
 
-static int read_pieces(struct ls_detect *d, const char *sql, struct ls_workspaces **list) {
+static int read_pieces(struct ls_detect *d, const char *sql, const struct captures *captures,
+                       struct ls_workspaces **list) {
     sqlite3_stmt *stmt;
     int rc = sqlite3_prepare_v2(d->db, sql, -1, &stmt, NULL);
     if (rc != SQLITE_OK)
         return rc;
     sqlite3_bind_text(stmt, 1, LS_SITE_UNKNOWN, -1, SQLITE_STATIC);
     while ((rc = sqlite3_step(stmt)) == SQLITE_ROW)
-        add_piece(group_of(list, stmt), (struct ls_workspace){
-                                            .call = sqlite3_column_int64(stmt, 0),
-                                            .ts_ns = sqlite3_column_int64(stmt, 1),
-                                            .handle = sqlite3_column_int64(stmt, 4),
-                                            .stream = sqlite3_column_int64(stmt, 5),
-                                            .address = sqlite3_column_int64(stmt, 6),
-                                            .bytes = sqlite3_column_int64(stmt, 7),
-                                            .block = sqlite3_column_int64(stmt, 8),
-                                            .end_ns = sqlite3_column_type(stmt, 11) == SQLITE_NULL
-                                                          ? LS_NEVER
-                                                          : sqlite3_column_int64(stmt, 11),
-                                        });
+        add_piece(group_of(list, stmt, captures),
+                  (struct ls_workspace){
+                      .call = sqlite3_column_int64(stmt, 0),
+                      .ts_ns = sqlite3_column_int64(stmt, 1),
+                      .handle = sqlite3_column_int64(stmt, 4),
+                      .stream = sqlite3_column_int64(stmt, 5),
+                      .address = sqlite3_column_int64(stmt, 6),
+                      .bytes = sqlite3_column_int64(stmt, 7),
+                      .block = sqlite3_column_int64(stmt, 8),
+                      .end_ns = sqlite3_column_type(stmt, 11) == SQLITE_NULL
+                                    ? LS_NEVER
+                                    : sqlite3_column_int64(stmt, 11),
+                  });
     sqlite3_finalize(stmt);
     return rc == SQLITE_DONE ? SQLITE_OK : rc;
 }
@@ -174,16 +217,22 @@ static int read_ends(struct ls_detect *d, struct ls_workspaces *list) {
 
 int ls_workspaces_read(struct ls_detect *d, struct ls_workspaces **list) {
     int64_t last_call = ls_query_int(d->db, 0, "SELECT MAX(id) FROM call");
+    struct captures captures = {0};
     *list = NULL;
-    int rc = read_pieces(d, piece_sql, list);
+    int rc = read_captures(d, &captures);
+    if (rc == SQLITE_OK)
+        rc = read_pieces(d, piece_sql, &captures, list);
     if (rc == SQLITE_OK && d->pytorch)
-        rc = read_pieces(d, lt_sql, list);
+        rc = read_pieces(d, lt_sql, &captures, list);
     if (rc == SQLITE_OK)
         rc = read_ends(d, *list);
     for (struct ls_workspaces *g = *list; g; g = g->next) {
         find_most(g);
         g->grows = grows(g, last_call);
     }
+    for (size_t i = 0; i < captures.count; i++)
+        free(captures.at[i].site);
+    free(captures.at);
     return rc;
 }
 

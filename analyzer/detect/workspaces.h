@@ -22,7 +22,7 @@ struct ls_workspace {
 struct ls_workspaces {
     char *library;
     int device;
-    char *site; /* of the capture where it was set during one, else of the call that needed it */
+    char *site; /* of the capture that they were made for, else of the call that needed them */
     char *used; /* the site of the call that needed it */
     bool capturing;
     struct ls_workspace *at; /* in the order of time */

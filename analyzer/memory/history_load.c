@@ -14,6 +14,7 @@
 #include "history.h"
 #include "history_own.h"
 
+#define DEVICES_MOST 256      /* the recording numbers them in a byte */
 #define STACKS_MOST (1 << 26) /* numbers beyond are of a damaged trace */
 
 /* Kinds that take memory of the device itself. */
@@ -412,16 +413,27 @@ void ls_history_free(struct ls_history *history) {
     *history = (struct ls_history){0};
 }
 
-size_t ls_history_devices(sqlite3 *db, int *device, size_t room) {
-    static const char sql[] = "SELECT device FROM block WHERE device IS NOT NULL UNION"
-                              " SELECT device FROM allocation WHERE device IS NOT NULL"
-                              " AND " ON_DEVICE_SQL " ORDER BY 1";
+/* Not by DISTINCT, which takes five times as long for a million rows. */
+static void note_devices(sqlite3 *db, const char *sql, bool *found, size_t most) {
     sqlite3_stmt *stmt;
-    size_t count = 0;
     if (sqlite3_prepare_v2(db, sql, -1, &stmt, NULL) != SQLITE_OK)
-        return 0;
-    while (count < room && sqlite3_step(stmt) == SQLITE_ROW)
-        device[count++] = sqlite3_column_int(stmt, 0);
+        return;
+    while (sqlite3_step(stmt) == SQLITE_ROW) {
+        int64_t device = sqlite3_column_int64(stmt, 0);
+        if (device >= 0 && device < (int64_t)most)
+            found[device] = true;
+    }
     sqlite3_finalize(stmt);
+}
+
+size_t ls_history_devices(sqlite3 *db, int *device, size_t room) {
+    bool found[DEVICES_MOST] = {false};
+    size_t count = 0;
+    note_devices(db, "SELECT device FROM block WHERE device NOT NULL", found, DEVICES_MOST);
+    note_devices(db, "SELECT device FROM allocation WHERE device NOT NULL AND " ON_DEVICE_SQL,
+                 found, DEVICES_MOST);
+    for (int i = 0; i < DEVICES_MOST && count < room; i++)
+        if (found[i])
+            device[count++] = i;
     return count;
 }

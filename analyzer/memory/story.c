@@ -14,7 +14,7 @@
 #define COMPLETED_MOST 32
 
 static void find_largest(struct ls_story *story) {
-    const struct ls_history *h = &story->history;
+    const struct ls_history *h = story->history;
     const struct ls_span *largest = NULL;
     for (size_t i = 0; i < h->spans && h->span[i].start_ns < story->oom->ts_ns; i++)
         if (!largest || h->span[i].size > largest->size)
@@ -98,15 +98,17 @@ static size_t choose(const struct ls_oom_events *events, size_t number) {
     return number <= events->count ? number : 0;
 }
 
-static int look_around(struct ls_story *story, const struct ls_trace *trace) {
+static int look_around(struct ls_story *story, const struct ls_trace *trace,
+                       struct ls_histories *histories) {
     struct ls_oom_event *oom = &story->events.oom[story->number - 1];
     story->oom = oom;
-    if (!ls_history_load(&story->history, trace->db, oom->device))
+    story->history = ls_histories_get(histories, oom->device);
+    if (!story->history)
         return sqlite3_errcode(trace->db);
-    ls_state_at(&story->history, oom->ts_ns, &story->state);
-    ls_oom_event_complete(oom, &story->history, &story->state);
-    ls_growth_load(&story->history, &story->growth);
-    ls_holders_at(&story->history, &story->growth, &story->state, &story->holders);
+    ls_state_at(story->history, oom->ts_ns, &story->state);
+    ls_oom_event_complete(oom, story->history, &story->state);
+    ls_growth_load(story->history, &story->growth);
+    ls_holders_at(story->history, &story->growth, &story->state, &story->holders);
     ls_others_find(&story->others, trace->db, trace->path, oom->device, oom->ts_ns);
     find_largest(story);
     find_unaccounted(story);
@@ -119,40 +121,33 @@ static bool lacks_figures(const struct ls_oom_event *oom) {
 }
 
 /* A recording without an end lacks figures in every row; that of many matters to nobody. */
-static int complete_others(struct ls_story *story, sqlite3 *db) {
-    struct ls_history history = {0};
+static int complete_others(struct ls_story *story, struct ls_histories *histories) {
     int done = 0;
     for (size_t i = 0; i < story->events.count && done < COMPLETED_MOST; i++) {
         struct ls_oom_event *oom = &story->events.oom[i];
-        const struct ls_history *h = &story->history;
         struct ls_state state;
         if (oom == story->oom || !lacks_figures(oom))
             continue;
-        if (!story->oom || oom->device != story->oom->device) {
-            if (history.db && history.device != oom->device)
-                ls_history_free(&history);
-            if (!history.db && !ls_history_load(&history, db, oom->device))
-                return sqlite3_errcode(db);
-            h = &history;
-        }
-        ls_state_at(h, oom->ts_ns, &state);
-        ls_oom_event_complete(oom, h, &state);
+        const struct ls_history *history = ls_histories_get(histories, oom->device);
+        if (!history)
+            return sqlite3_errcode(histories->db);
+        ls_state_at(history, oom->ts_ns, &state);
+        ls_oom_event_complete(oom, history, &state);
         ls_state_free(&state);
         done++;
     }
-    if (history.db)
-        ls_history_free(&history);
     return SQLITE_OK;
 }
 
-int ls_story_load(struct ls_story *story, const struct ls_trace *trace, size_t number) {
+int ls_story_load(struct ls_story *story, const struct ls_trace *trace,
+                  struct ls_histories *histories, size_t number) {
     *story = (struct ls_story){.unaccounted = -1};
     if (!ls_oom_events_load(&story->events, trace->db))
         return sqlite3_errcode(trace->db);
     story->number = choose(&story->events, number);
-    int rc = story->number ? look_around(story, trace) : SQLITE_OK;
+    int rc = story->number ? look_around(story, trace, histories) : SQLITE_OK;
     if (rc == SQLITE_OK)
-        rc = complete_others(story, trace->db);
+        rc = complete_others(story, histories);
     if (rc == SQLITE_OK)
         rc = find_after(story, trace->db);
     if (rc == SQLITE_OK)
@@ -167,7 +162,6 @@ void ls_story_free(struct ls_story *story) {
     ls_others_free(&story->others);
     ls_growth_free(&story->growth);
     ls_state_free(&story->state);
-    ls_history_free(&story->history);
     ls_oom_events_free(&story->events);
     free(story->after);
     *story = (struct ls_story){0};

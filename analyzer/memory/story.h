@@ -11,7 +11,7 @@
 #include "../census.h"
 #include "../trace.h"
 #include "growth.h"
-#include "history.h"
+#include "histories.h"
 #include "holders.h"
 #include "oom_events.h"
 #include "others.h"
@@ -28,7 +28,7 @@ struct ls_story {
     const struct ls_oom_event *oom; /* the one that is told; NULL: there is none */
     size_t number;                  /* of it, from 1 */
     /* Of its moment and its device; all empty without an oom. */
-    struct ls_history history;
+    const struct ls_history *history; /* NULL without an oom */
     struct ls_state state;
     struct ls_growth growth;
     struct ls_holders holders;
@@ -43,9 +43,11 @@ struct ls_story {
 };
 
 /* Gather the story of the `number`-th oom (from 1), or where that is 0 of the first one that the
- * program got to see, else of none. Returns SQLITE_OK or the code of the query that failed; free
- * with ls_story_free() in any case. A number beyond them: story->oom is NULL. */
-int ls_story_load(struct ls_story *story, const struct ls_trace *trace, size_t number);
+ * program got to see, else of none. `histories` outlive the story. Returns SQLITE_OK or the code of
+ * the query that failed; free with ls_story_free() in any case. A number beyond them: story->oom is
+ * NULL. */
+int ls_story_load(struct ls_story *story, const struct ls_trace *trace,
+                  struct ls_histories *histories, size_t number);
 void ls_story_free(struct ls_story *story);
 
 #endif

@@ -6,6 +6,7 @@
 #include "held.h"
 
 #include <inttypes.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "../human.h"
@@ -128,45 +129,77 @@ json_t *ls_render_holders_json(const struct ls_holders *holders) {
 
 /* ---- pieces ---- */
 
-static void put_oldest(const struct ls_history *h, const struct ls_state *state,
-                       const struct ls_piece *p, int width, FILE *out) {
-    struct ls_human age;
-    if (!p->oldest) {
-        fputs(p->pending ? "nothing live: it waits for other streams" : "empty", out);
-        return;
-    }
-    fprintf(out, "%9s  ", ls_human_ns(&age, state->ts_ns - p->oldest->start_ns));
-    put_site(ls_history_site(h, p->oldest->site), width, out);
+/* Several pieces as one line. */
+struct piece_sum {
+    uint64_t size, live, hole;
+    size_t count;
+};
+
+static void add_piece(struct piece_sum *sum, const struct ls_piece *p) {
+    sum->size += p->size;
+    sum->live += p->live;
+    sum->hole = p->hole > sum->hole ? p->hole : sum->hole;
+    sum->count++;
+}
+
+static void put_sum(const struct piece_sum *sum, const char *one, const char *many, FILE *out) {
+    struct ls_human size, live, hole;
+    if (sum->count)
+        fprintf(
+            out, "  %10s %10s %12s         in %zu %s\n", ls_human_bytes(&size, (int64_t)sum->size),
+            ls_human_bytes(&live, (int64_t)sum->live), ls_human_bytes(&hole, (int64_t)sum->hole),
+            sum->count, ls_plural((int64_t)sum->count, one, many));
+}
+
+static void put_piece(const struct ls_history *h, const struct ls_state *state,
+                      const struct ls_piece *p, int width, FILE *out) {
+    struct ls_human size, live, hole, blocks, age;
+    struct ls_clipped site;
+    fprintf(out, "  %10s %10s %12s %6s  ", ls_human_bytes(&size, (int64_t)p->size),
+            ls_human_bytes(&live, (int64_t)p->live), ls_human_bytes(&hole, (int64_t)p->hole),
+            ls_human_count(&blocks, p->blocks));
+    if (p->oldest)
+        fprintf(out, "%9s  %s\n", ls_human_ns(&age, state->ts_ns - p->oldest->start_ns),
+                ls_clip_site(&site, ls_history_site(h, p->oldest->site), width));
+    else
+        fputs("work of other streams\n", out);
+}
+
+/* What is pinned with the most free around it comes first: it is what could be had. */
+static int by_free(const void *a, const void *b) {
+    const struct ls_piece *x = *(struct ls_piece *const *)a, *y = *(struct ls_piece *const *)b;
+    if (x->free != y->free)
+        return x->free > y->free ? -1 : 1;
+    return x < y ? -1 : x > y; /* by size, as they lie */
 }
 
 void ls_render_pieces(const struct ls_history *history, const struct ls_state *state, size_t most,
                       FILE *out) {
-    struct ls_human size, live, hole, blocks;
-    uint64_t rest = 0, rest_live = 0, rest_hole = 0;
+    const struct ls_piece **pinned = calloc(state->pieces + 1, sizeof(const struct ls_piece *));
+    struct piece_sum rest = {0}, empty = {0};
     int width = site_width(out, 56);
+    size_t count = 0;
+    if (!pinned)
+        return;
+    for (size_t i = 0; i < state->pieces; i++)
+        if (state->piece[i].live + state->piece[i].pending)
+            pinned[count++] = &state->piece[i];
+        else
+            add_piece(&empty, &state->piece[i]);
+    if (count)
+        qsort(pinned, count, sizeof *pinned, by_free);
     ls_term_style(out, LS_BOLD);
     fprintf(out, "  %10s %10s %12s %6s  %9s  %s\n", "segment", "live", "largest hole", "blocks",
             "oldest", "who pins it");
     ls_term_style(out, LS_PLAIN);
-    for (size_t i = 0; i < state->pieces; i++) {
-        const struct ls_piece *p = &state->piece[i];
-        if (i >= most) {
-            rest += p->size;
-            rest_live += p->live;
-            rest_hole = p->hole > rest_hole ? p->hole : rest_hole;
-            continue;
-        }
-        fprintf(out, "  %10s %10s %12s %6s  ", ls_human_bytes(&size, (int64_t)p->size),
-                ls_human_bytes(&live, (int64_t)p->live), ls_human_bytes(&hole, (int64_t)p->hole),
-                ls_human_count(&blocks, p->blocks));
-        put_oldest(history, state, p, width, out);
-        fputc('\n', out);
-    }
-    if (state->pieces > most)
-        fprintf(out, "  %10s %10s %12s         in %zu smaller %s\n",
-                ls_human_bytes(&size, (int64_t)rest), ls_human_bytes(&live, (int64_t)rest_live),
-                ls_human_bytes(&hole, (int64_t)rest_hole), state->pieces - most,
-                ls_plural((int64_t)(state->pieces - most), "one", "ones"));
+    for (size_t i = 0; i < count; i++)
+        if (i < most)
+            put_piece(history, state, pinned[i], width, out);
+        else
+            add_piece(&rest, pinned[i]);
+    put_sum(&rest, "other", "others", out);
+    put_sum(&empty, "that nothing pins", "that nothing pins", out);
+    free(pinned);
 }
 
 static json_t *oldest_json(const struct ls_history *h, const struct ls_state *state,

@@ -15,12 +15,20 @@
 #include "held.h"
 #include "oom_parts.h"
 
-/* What fits a screen. */
-#define HOLDERS_SHOWN 5
-#define CHANGES_SHOWN 3
-#define STORAGES_SHOWN 2
-#define LATER_SHOWN 3
+/* A screen has so many lines; the first of these that fits is shown, or the last. */
+#define LINES_SHOWN 40
 #define OTHERS_SHOWN 2
+#define TINY_CHANGE 100 /* a hundredth of the largest change tells nothing */
+
+static const struct ls_screen levels[] = {
+    {.holders = 8, .changes = 4, .storages = 4, .later = 4, .findings = 4, .advised = 4},
+    {.holders = 6, .changes = 3, .storages = 3, .later = 3, .findings = 4, .advised = 2},
+    {.holders = 5, .changes = 2, .storages = 2, .later = 2, .findings = 3, .advised = 2},
+    {.holders = 5, .changes = 2, .storages = 2, .later = 2, .findings = 3, .advised = 1},
+    {.holders = 4, .changes = 1, .storages = 1, .later = 1, .findings = 1, .advised = 1},
+};
+static const struct ls_screen everything = {LS_EVERY_ROW, LS_EVERY_ROW, LS_EVERY_ROW,
+                                            LS_EVERY_ROW, LS_EVERY_ROW, LS_EVERY_ROW};
 
 void ls_screen_say(FILE *out, const char *first, const char *indent, const char *format, ...) {
     va_list args;
@@ -79,6 +87,8 @@ static void put_request(const struct ls_story *story, FILE *out) {
     else if (oom->requested > (int64_t)story->largest_before)
         snprintf(size, sizeof size, " No request before it was larger than %s.",
                  ls_human_bytes(&before, (int64_t)story->largest_before));
+    else if (oom->requested == (int64_t)story->largest_before)
+        snprintf(size, sizeof size, " Others of that size had been served, none larger.");
     else
         snprintf(size, sizeof size, " Larger ones had been served: up to %s.",
                  ls_human_bytes(&before, (int64_t)story->largest_before));
@@ -96,34 +106,41 @@ static void put_figure(FILE *out, const char *name, int64_t bytes, const char *f
     struct ls_human human;
     va_list args;
     char text[300], first[64];
+    int width = ls_term_width(out);
     va_start(args, format);
     vsnprintf(text, sizeof text, format, args);
     va_end(args);
     snprintf(first, sizeof first, "  %-16s %11s  ", name,
              bytes < 0 ? "not known" : ls_human_bytes(&human, bytes));
-    ls_render_wrapped(out, first, "                                 ", text, ls_term_width(out));
+    if (*text)
+        ls_render_wrapped(out, first, "                                 ", text, width);
+    else
+        fprintf(out, "%.*s\n", (int)(strlen(first) - 2), first);
 }
 
-static void put_hole(const struct ls_oom_event *oom, FILE *out) {
+static void put_cached(const struct ls_oom_event *oom, FILE *out) {
     struct ls_human hole;
+    const char *fits = "";
     if (oom->reserved < 0)
         return;
+    if (oom->requested >= 0)
+        fits = oom->largest_hole < oom->requested ? ", too small for the request"
+                                                  : ", large enough for the request";
     if (oom->largest_hole < 0)
-        put_figure(out, "gap", oom->cached, "cached by the allocator, used by nobody");
+        put_figure(out, "cached", oom->cached, "the gap: its allocator has it, nobody uses it");
     else
-        put_figure(out, "gap", oom->cached,
-                   "cached by the allocator, used by nobody; the largest hole has %s%s",
-                   ls_human_bytes(&hole, oom->largest_hole),
-                   oom->requested < 0                   ? ""
-                   : oom->largest_hole < oom->requested ? ", too small for the request"
-                                                        : ", large enough for the request");
+        put_figure(out, "cached", oom->cached,
+                   "the gap: its allocator has it, nobody uses it; the largest hole: %s%s",
+                   ls_human_bytes(&hole, oom->largest_hole), fits);
 }
 
 static void put_others(const struct ls_story *story, FILE *out) {
     for (size_t i = 0; i < story->others.count && i < OTHERS_SHOWN; i++) {
         const struct ls_other *o = &story->others.other[i];
+        const char *slash = strrchr(o->path, '/'); /* it lies beside this trace */
         put_figure(out, i ? "" : "other processes", (int64_t)o->bytes, "pid %" PRId64 ", %s%s%s",
-                   o->pid, o->path, o->ooms ? "; it ran out of memory, too" : "",
+                   o->pid, slash ? slash + 1 : o->path,
+                   o->ooms ? "; it ran out of memory, too" : "",
                    o->whole ? "" : " (not all of its recording is there yet)");
     }
     if (story->others.count > OTHERS_SHOWN) {
@@ -155,7 +172,7 @@ static void put_figures(const struct ls_story *story, FILE *out) {
     if (oom->pending > 0)
         put_figure(out, "pending", oom->pending,
                    "given back, but work of other streams was not known to be done with it");
-    put_hole(oom, out);
+    put_cached(oom, out);
     if (story->state.direct)
         put_figure(out, "beside it", (int64_t)story->state.direct,
                    "this process's, but not its allocator's");
@@ -180,8 +197,9 @@ static void put_holders(const struct ls_story *story, size_t most, FILE *out) {
 
 static void put_change(const struct ls_holder_entry *e, bool in_steps, FILE *out) {
     struct ls_human bytes, part;
-    char first[40], where[64] = "";
-    snprintf(first, sizeof first, "  +%10s  ", ls_human_bytes(&bytes, e->change));
+    char first[64], amount[48], where[64] = "";
+    snprintf(amount, sizeof amount, "+%s", ls_human_bytes(&bytes, e->change));
+    snprintf(first, sizeof first, "  %11s  ", amount);
     if (!in_steps)
         ;
     else if (e->in_step >= e->change)
@@ -191,8 +209,9 @@ static void put_change(const struct ls_holder_entry *e, bool in_steps, FILE *out
     ls_screen_say(out, first, "               ", "%s%s", e->site, where);
 }
 
-static void put_changes(const struct ls_holders *h, FILE *out) {
+static void put_changes(const struct ls_holders *h, size_t most, FILE *out) {
     char title[100];
+    int64_t least = h->changed_count ? h->holder[h->changed[0]].change / TINY_CHANGE : 0;
     bool in_steps = h->since_step < h->step;
     if (h->since_step == 0)
         return;
@@ -204,23 +223,45 @@ static void put_changes(const struct ls_holders *h, FILE *out) {
     else
         snprintf(title, sizeof title, "What grew in this step:");
     ls_screen_title(out, title);
-    for (size_t i = 0; i < h->changed_count && i < CHANGES_SHOWN; i++)
-        put_change(&h->holder[h->changed[i]], in_steps, out);
+    for (size_t i = 0; i < h->changed_count && i < most; i++)
+        if (h->holder[h->changed[i]].change >= least)
+            put_change(&h->holder[h->changed[i]], in_steps, out);
     if (h->changed_count == 0)
         fputs("  nothing\n", out);
 }
 
-static void put_census(const struct ls_story *story, sqlite3 *db, FILE *out) {
+static void put_group(const struct ls_storage_group *g, FILE *out) {
+    struct ls_human bytes, tensors, graph;
+    char first[32], behind[80] = "";
+    snprintf(first, sizeof first, "  %11s  ", ls_human_bytes(&bytes, (int64_t)g->bytes));
+    if (g->held_by_graph)
+        snprintf(behind, sizeof behind, "; autograd's graph behind %s holds %s more",
+                 g->tensors > 1 ? "them" : "it", ls_human_bytes(&graph, (int64_t)g->held_by_graph));
+    ls_screen_say(out, first, "               ", "%s%s: %s %s%s",
+                  *g->pattern ? g->pattern : "no path leads to it",
+                  g->paths > (int64_t)g->storages ? ", and by other paths" : "",
+                  ls_human_count(&tensors, (int64_t)g->tensors),
+                  ls_plural((int64_t)g->tensors, "tensor", "tensors"), behind);
+}
+
+static void put_storages(const struct ls_census *c, size_t most, FILE *out) {
+    struct ls_storage_group *group;
+    size_t groups = ls_census_groups(c, NULL, NULL, &group);
+    ls_screen_title(out, c->state == LS_CENSUS_CUT
+                             ? "Python objects that held most (the census was cut short):"
+                             : "Python objects that held most:");
+    for (size_t i = 0; i < groups && i < most; i++)
+        put_group(&group[i], out);
+    ls_census_groups_free(group, groups);
+}
+
+static void put_census(const struct ls_story *story, sqlite3 *db, size_t most, FILE *out) {
     const struct ls_census *c = &story->census;
-    bool failed = story->has_census && c->state == LS_CENSUS_FAILED;
-    if (story->has_census && !failed && c->storages) {
-        ls_screen_title(out, c->state == LS_CENSUS_CUT
-                                 ? "Python objects that held most (the census was cut short):"
-                                 : "Python objects that held most:");
-        ls_render_census_storages(c, STORAGES_SHOWN, out);
-    } else if (failed)
+    if (story->has_census && c->state == LS_CENSUS_FAILED)
         ls_screen_say(out, "", "  ", "No census of Python's objects: %s.",
                       c->detail ? c->detail : "it could not run");
+    else if (story->has_census && c->storages)
+        put_storages(c, most, out);
     else if (story->has_census)
         ls_screen_say(out, "", "  ", "The census of Python's objects found no tensor on a device.");
     else if (ls_query_int(db, 0, "SELECT EXISTS(SELECT 1 FROM frame WHERE kind = 1)"))
@@ -230,8 +271,8 @@ static void put_census(const struct ls_story *story, sqlite3 *db, FILE *out) {
 
 /* ---- the other events ---- */
 
-static void put_later(const struct ls_story *story, FILE *out) {
-    for (size_t i = 0; i < story->after_count && i < LATER_SHOWN; i++) {
+static void put_later(const struct ls_story *story, size_t most, FILE *out) {
+    for (size_t i = 0; i < story->after_count && i < most; i++) {
         const struct ls_aftermath *a = &story->after[i];
         struct ls_human bytes, later, left;
         char why[120] = "";
@@ -242,9 +283,8 @@ static void put_later(const struct ls_story *story, FILE *out) {
                       ls_human_ns(&later, a->oom->ts_ns - story->oom->ts_ns),
                       ls_human_bytes(&bytes, a->oom->requested), a->oom->site, why);
     }
-    if (story->after_count > LATER_SHOWN)
-        fprintf(out, "  and %zu more; --event N shows one in full\n",
-                story->after_count - LATER_SHOWN);
+    if (story->after_count > most)
+        fprintf(out, "  and %zu more; --event N shows one in full\n", story->after_count - most);
 }
 
 void ls_screen_stalls(const struct ls_story *story, FILE *out) {
@@ -272,28 +312,56 @@ void ls_screen_stalls(const struct ls_story *story, FILE *out) {
                       worst->site);
 }
 
-static void put_after(const struct ls_story *story, FILE *out) {
+static void put_after(const struct ls_story *story, size_t most, FILE *out) {
     if (story->after_count) {
         ls_screen_title(out, "Errors after this one:");
-        put_later(story, out);
+        put_later(story, most, out);
     }
     ls_screen_stalls(story, out);
 }
 
 /* ---- the whole ---- */
 
-int ls_render_oom(const struct ls_trace *trace, const struct ls_story *story, bool all, FILE *out) {
+static int put_screen(const struct ls_trace *trace, const struct ls_story *story,
+                      const struct ls_screen *screen, FILE *out) {
     ls_render_incomplete(trace, out);
     put_head(trace, out);
     if (!story->oom)
-        return ls_screen_none(trace, story, all, out);
+        return ls_screen_none(trace, story, screen, out);
     put_when(story, out);
     put_request(story, out);
     put_figures(story, out);
     ls_screen_tried(story->oom, out);
-    put_holders(story, all ? LS_EVERY_ROW : HOLDERS_SHOWN, out);
-    put_changes(&story->holders, out);
-    put_census(story, trace->db, out);
-    put_after(story, out);
-    return ls_screen_advice(trace, all, out);
+    put_holders(story, screen->holders, out);
+    put_changes(&story->holders, screen->changes, out);
+    put_census(story, trace->db, screen->storages, out);
+    put_after(story, screen->later, out);
+    return ls_screen_advice(trace, story, screen, out);
+}
+
+/* Lines that it would take, as no terminal: as wide as one, or nearly. */
+static int count_lines(const struct ls_trace *trace, const struct ls_story *story,
+                       const struct ls_screen *screen) {
+    char *text = NULL;
+    size_t size;
+    int lines = 0;
+    FILE *out = open_memstream(&text, &size);
+    if (!out)
+        return 0;
+    put_screen(trace, story, screen, out);
+    fclose(out);
+    for (const char *p = text; p && *p; p++)
+        lines += *p == '\n';
+    free(text);
+    return lines;
+}
+
+int ls_render_oom(const struct ls_trace *trace, const struct ls_story *story, bool all, FILE *out) {
+    size_t level = 0;
+    if (all)
+        return put_screen(trace, story, &everything, out);
+    while (level + 1 < sizeof levels / sizeof levels[0] &&
+           count_lines(trace, story, &levels[level]) > LINES_SHOWN)
+        level++;
+    return put_screen(trace, story, &levels[level], out);
 }

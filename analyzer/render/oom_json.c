@@ -116,7 +116,7 @@ int ls_render_oom_json(const struct ls_trace *trace, const struct ls_story *stor
     put("events", events_json(story), out);
     put("told", told_json(story), out);
     put("holders", ls_render_holders_json(&story->holders), out);
-    put("segments", ls_render_pieces_json(&story->history, &story->state), out);
+    put("segments", ls_render_pieces_json(story->history, &story->state), out);
     put("others", others_json(story), out);
     put("census", story->has_census ? ls_census_storages_json(&story->census) : json_array(), out);
     put("cascade", cascade_json(story), out);

@@ -9,13 +9,11 @@
 #include <stdarg.h>
 #include <string.h>
 
+#include "../ending.h"
 #include "../human.h"
 #include "../query.h"
 #include "../term.h"
 #include "held.h"
-
-/* A line each beside the one that has its advice. */
-#define FINDINGS_SHOWN 4
 
 /* ---- what was tried ---- */
 
@@ -85,58 +83,81 @@ void ls_screen_tried(const struct ls_oom_event *oom, FILE *out) {
 
 static void put_finding(sqlite3_stmt *row, bool advice, FILE *out) {
     int width = ls_term_width(out);
+    const char *kind = (const char *)sqlite3_column_text(row, 0);
     const char *title = (const char *)sqlite3_column_text(row, 2);
-    const char *site = (const char *)sqlite3_column_text(row, 4);
     const char *advise = (const char *)sqlite3_column_text(row, 3);
-    char first[200];
+    const char *site = (const char *)sqlite3_column_text(row, 4);
+    char first[200], text[1200];
+    bool named = title && strstr(title, site);
     fputs("  ", out);
     ls_render_severity((const char *)sqlite3_column_text(row, 1), out);
-    snprintf(first, sizeof first, " %.60s: ", sqlite3_column_text(row, 0));
-    ls_render_wrapped(out, first, "    ", title ? title : "", width - 9);
-    if (site && title && !strstr(title, site))
-        ls_screen_say(out, "    at ", "       ", "%s", site);
+    snprintf(first, sizeof first, " %.60s: ", kind);
+    snprintf(text, sizeof text, "%.700s%s%.400s", title ? title : "", named ? "" : "; at ",
+             named ? "" : site);
+    ls_render_wrapped(out, first, "    ", text, width - (int)strlen("  PROBLEM"));
     if (advice && advise)
         ls_render_wrapped(out, "    do: ", "        ", advise, width);
 }
 
-int ls_screen_advice(const struct ls_trace *trace, bool all, FILE *out) {
+static const char findings_sql[] =
+    "SELECT kind, severity, title, advice, COALESCE(site, 'site unknown') FROM finding WHERE kind"
+    " IN " LS_MEMORY_KINDS " AND (severity <> 'info' OR ?1 OR NOT EXISTS (SELECT 1 FROM finding"
+    " AS f WHERE f.kind IN " LS_MEMORY_KINDS " AND f.severity <> 'info')) ORDER BY severity ="
+    " 'info', kind NOT IN ('oom', 'oom-fitting-block'), site IS NOT ?2, id";
+
+int ls_screen_advice(const struct ls_trace *trace, const struct ls_story *story,
+                     const struct ls_screen *screen, FILE *out) {
     sqlite3_stmt *stmt;
-    int shown = 0, more = 0;
-    int rc = sqlite3_prepare_v2(
-        trace->db,
-        "SELECT kind, severity, title, advice, COALESCE(site, 'site unknown') FROM finding WHERE"
-        " kind IN " LS_MEMORY_KINDS " AND (severity <> 'info' OR ?1 OR NOT EXISTS (SELECT 1 FROM"
-        " finding WHERE severity <> 'info')) ORDER BY severity = 'info', kind NOT IN ('oom',"
-        " 'oom-fitting-block'), id",
-        -1, &stmt, NULL);
+    size_t shown = 0, more = 0;
+    bool all = screen->findings == LS_EVERY_ROW;
+    int rc = sqlite3_prepare_v2(trace->db, findings_sql, -1, &stmt, NULL);
     if (rc != SQLITE_OK)
         return rc;
     sqlite3_bind_int(stmt, 1, all);
+    sqlite3_bind_text(stmt, 2, story->oom ? story->oom->site : NULL, -1, SQLITE_STATIC);
     while ((rc = sqlite3_step(stmt)) == SQLITE_ROW) {
+        bool note = strcmp((const char *)sqlite3_column_text(stmt, 1), "info") == 0;
         if (shown == 0)
-            ls_screen_title(out, strcmp((const char *)sqlite3_column_text(stmt, 1), "info") == 0
-                                     ? "Worth knowing:"
-                                     : "What to do:");
-        if (shown < FINDINGS_SHOWN || all)
-            put_finding(stmt, shown == 0 || all, out);
+            ls_screen_title(out, note ? "Worth knowing:" : "What to do:");
+        if (shown < screen->findings)
+            put_finding(stmt, shown++ < screen->advised, out);
         else
             more++;
-        shown++;
     }
     sqlite3_finalize(stmt);
     if (more)
-        fprintf(out, "  and %d more: layoutspy report %s\n", more, trace->path);
+        fprintf(out, "  and %zu more: layoutspy report %s\n", more, trace->path);
+    return rc == SQLITE_DONE ? SQLITE_OK : rc;
+}
+
+/* ---- what cannot be told ---- */
+
+/* Detectors of what lies inside an allocator say so where it cannot be seen; two reasons do. */
+static int put_blind(sqlite3 *db, FILE *out) {
+    sqlite3_stmt *stmt;
+    int rc = sqlite3_prepare_v2(
+        db,
+        "SELECT DISTINCT reason FROM skipped WHERE kind IN ('fragmentation', 'reserved-gap',"
+        " 'stranded-remainder', 'peak-overlap', 'pending-free') ORDER BY reason LIMIT 2",
+        -1, &stmt, NULL);
+    if (rc != SQLITE_OK)
+        return rc;
+    while ((rc = sqlite3_step(stmt)) == SQLITE_ROW)
+        ls_screen_say(out, "", "  ", "Cannot be told: %s.",
+                      (const char *)sqlite3_column_text(stmt, 0));
+    sqlite3_finalize(stmt);
     return rc == SQLITE_DONE ? SQLITE_OK : rc;
 }
 
 /* ---- no error ---- */
 
-int ls_screen_none(const struct ls_trace *trace, const struct ls_story *story, bool all,
-                   FILE *out) {
+int ls_screen_none(const struct ls_trace *trace, const struct ls_story *story,
+                   const struct ls_screen *screen, FILE *out) {
     ls_screen_say(
         out, "", "  ",
         "No out-of-memory error in this trace: every request for device memory was served%s.",
         story->events.count ? " in the end" : "");
     ls_screen_stalls(story, out);
-    return ls_screen_advice(trace, all, out);
+    int rc = put_blind(trace->db, out);
+    return rc == SQLITE_OK ? ls_screen_advice(trace, story, screen, out) : rc;
 }

@@ -6,6 +6,12 @@
 
 #include "render.h"
 
+/* How many of each a screen takes. */
+struct ls_screen {
+    size_t holders, changes, storages, later, findings;
+    size_t advised; /* findings that are shown with their advice */
+};
+
 /* One wrapped line or more. */
 void ls_screen_say(FILE *out, const char *first, const char *indent, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
@@ -18,9 +24,11 @@ void ls_screen_tried(const struct ls_oom_event *oom, FILE *out);
 void ls_screen_stalls(const struct ls_story *story, FILE *out);
 
 /* The screen of a trace in which no request failed for good. */
-int ls_screen_none(const struct ls_trace *trace, const struct ls_story *story, bool all, FILE *out);
+int ls_screen_none(const struct ls_trace *trace, const struct ls_story *story,
+                   const struct ls_screen *screen, FILE *out);
 
 /* The findings about memory: the first with its advice, the others a line each. */
-int ls_screen_advice(const struct ls_trace *trace, bool all, FILE *out);
+int ls_screen_advice(const struct ls_trace *trace, const struct ls_story *story,
+                     const struct ls_screen *screen, FILE *out);
 
 #endif

@@ -9,7 +9,8 @@
 #include "cuda_app.h"
 
 #define MIB ((size_t)1 << 20)
-enum { HELD = 6, THREADS = 4, NO_MEMORY = 2 /* cudaErrorMemoryAllocation */ };
+#define NO_MEMORY ((cudaError_t)2) /* cudaErrorMemoryAllocation */
+enum { HELD = 6, THREADS = 4 };
 
 static void *held[HELD];
 

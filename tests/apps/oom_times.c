@@ -1,7 +1,7 @@
 /*
  * oom_times.c - runs out of device memory again and again, with pauses, and says when: a line per
  * failure, CLOCK_MONOTONIC in ns as the failed call returned. ARGS: failures, pause in ms, threads
- * that make other calls without a pause meanwhile.
+ * that make some 100,000 other calls a second meanwhile.
  */
 #include <pthread.h>
 #include <stdatomic.h>
@@ -10,15 +10,19 @@
 
 #include "cuda_app.h"
 
-enum { NO_MEMORY = 2 }; /* cudaErrorMemoryAllocation */
+#define NO_MEMORY ((cudaError_t)2) /* cudaErrorMemoryAllocation */
+enum { CALLS = 1500 };
 
 static _Atomic int over;
 
 static void *work(void *unused) {
     void *memory;
     CHECK(cudaMalloc(&memory, 4096));
-    while (!over)
-        CHECK(cudaMemset(memory, 0, 16));
+    while (!over) {
+        for (int i = 0; i < CALLS; i++)
+            CHECK(cudaMemset(memory, 0, 16));
+        usleep(10000);
+    }
     return unused;
 }
 

@@ -1,6 +1,8 @@
 """One step needs one very large temporary. In the first it gets a segment of its own; smaller tensors
 that stay are then cut from that segment, and the second step's temporary finds room nowhere."""
 
+import sys
+
 import torch
 
 TEMPORARY = 11_643_387_904
@@ -22,6 +24,8 @@ def keep_features(kept):
 weights = [torch.empty(100 << 20, dtype=torch.uint8, device="cuda") for _ in range(6)]
 kept = []
 widen()
+if "emptied" in sys.argv:
+    torch.cuda.empty_cache()
 keep_features(kept)
 print(f"pinned={sum(t.numel() for t in kept)} blocks={len(kept)} weights={sum(t.numel() for t in weights)}")
 try:

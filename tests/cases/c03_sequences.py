@@ -1,25 +1,27 @@
-"""A recurrent net over sequences of ever other length, with an allocator that uses only blocks of
-nearly the wanted size.
+"""A recurrent net over sequences of ever other length.
 
-Usage: c03_sequences.py STEPS [falling | steady | buckets]
+Usage: c03_sequences.py STEPS [falling | random | steady | buckets]
   falling  each step's sequences are shorter than the last one's
+  random   lengths as they come
   steady   all of one length
   buckets  lengths rounded up to powers of two
-Prints the largest live amount that the script counted in a step.
+Prints the lengths of the first and the last step, and what one element of a sequence takes.
 """
 
+import random
 import sys
 
 import torch
 
 STEPS, MODE = int(sys.argv[1]), sys.argv[2] if len(sys.argv) > 2 else "falling"
 BATCH, HIDDEN = 64, 1024
+chance = random.Random(3)
 
 
 def length(step):
     if MODE == "steady":
         return 64
-    wanted = 40 + 8 * (STEPS - step)
+    wanted = chance.randrange(100, 300) if MODE == "random" else 40 + 8 * (STEPS - step)
     return 1 << (wanted - 1).bit_length() if MODE == "buckets" else wanted
 
 

@@ -6,8 +6,10 @@ import sys
 import torch
 
 
-def load(side):
-    batch = torch.empty(600 << 20, dtype=torch.uint8, device="cuda")
+def load(home, side):
+    """Made on one stream, used on another."""
+    with torch.cuda.stream(home):
+        batch = torch.empty(600 << 20, dtype=torch.uint8, device="cuda")
     with torch.cuda.stream(side):
         batch[:1024].add_(1)
     batch.record_stream(side)
@@ -18,11 +20,13 @@ def ask():
     return torch.empty(550 << 20, dtype=torch.uint8, device="cuda")  # SITE: c05 request
 
 
-side = torch.cuda.Stream()
-whole = torch.empty(1 << 30, dtype=torch.uint8, device="cuda")
-del whole
-batch = load(side)
-neighbour = torch.empty(100 << 20, dtype=torch.uint8, device="cuda")
+main, side = torch.cuda.current_stream(), torch.cuda.Stream()
+home, user = (side, main) if "theirs" in sys.argv else (main, side)
+with torch.cuda.stream(home):
+    whole = torch.empty(1 << 30, dtype=torch.uint8, device="cuda")
+    del whole
+    neighbour = torch.empty(100 << 20, dtype=torch.uint8, device="cuda")
+batch = load(home, user)
 filler = torch.empty(900 << 20, dtype=torch.uint8, device="cuda")
 del batch  # SITE: c05 given back
 if "wait" in sys.argv:

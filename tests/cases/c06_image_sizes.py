@@ -51,8 +51,8 @@ for step, side in enumerate(sides()):
         largest = side
         records.append(step)
         print(f"record step {step} side {side}", flush=True)
-    images = torch.zeros(4, 3, side, side).cuda()
-    labels = torch.zeros(4, dtype=torch.long).cuda()
+    images = torch.zeros(4, 3, side, side).pin_memory().cuda(non_blocking=True)
+    labels = torch.zeros(4, dtype=torch.long).pin_memory().cuda(non_blocking=True)
     optimizer.zero_grad()
     loss = nn.functional.cross_entropy(model(images), labels)
     loss.backward()

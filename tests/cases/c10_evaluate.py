@@ -22,7 +22,7 @@ def concatenate(model, batches):
     kept = None
     for batch in batches:
         with torch.no_grad():
-            logits = model(batch.cuda())
+            logits = model(batch.cuda(non_blocking=True))
         kept = logits if kept is None else torch.cat((kept, logits))  # SITE: c10 cat
         done(1)
     return kept
@@ -32,7 +32,7 @@ def collect(model, batches):
     kept = []
     for batch in batches:
         with torch.no_grad():
-            kept.append(model(batch.cuda()))  # SITE: c10 list
+            kept.append(model(batch.cuda(non_blocking=True)))  # SITE: c10 list
         done(1)
     return torch.cat(kept)
 
@@ -41,7 +41,7 @@ def collect_on_host(model, batches):
     kept = []
     for batch in batches:
         with torch.no_grad():
-            kept.append(model(batch.cuda()).cpu())
+            kept.append(model(batch.cuda(non_blocking=True)).cpu())
         done(1)
     return torch.cat(kept)
 
@@ -51,14 +51,14 @@ def epochs(model, batches):
     for _ in range(4):
         for batch in batches:
             optimizer.zero_grad()
-            model(batch.cuda()).square().mean().backward()
+            model(batch.cuda(non_blocking=True)).square().mean().backward()
             optimizer.step()
             done(1)
         model.eval()
         total = torch.zeros((), device="cuda")
         with torch.no_grad():
             for batch in batches[:5]:
-                total += model(batch.cuda()).abs().max()
+                total += model(batch.cuda(non_blocking=True)).abs().max()
         model.train()
         print("largest", total.item() >= 0)
 
@@ -72,7 +72,7 @@ def done(batches):
 
 
 model = nn.Sequential(nn.Linear(FEATURES, 512), nn.ReLU(), nn.Linear(512, CLASSES)).cuda()
-batches = [torch.randn(BATCH, FEATURES)] * BATCHES
+batches = [torch.randn(BATCH, FEATURES).pin_memory()] * BATCHES
 try:
     {"cat": concatenate, "list": collect, "host": collect_on_host, "epochs": epochs}[MODE](model, batches)
 finally:

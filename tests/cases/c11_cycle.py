@@ -5,7 +5,7 @@ Usage: c11_cycle.py STEPS [cycle | kept | broken | never]
   kept    the same amounts, held on purpose for a few steps and then dropped by hand
   broken  the cycle is broken in each step: nothing waits
   never   the collector is switched off: it grows
-Prints what one step's tensors take.
+Prints what one step's tensors take, and the most steps whose tensors waited at once.
 """
 
 import gc
@@ -41,13 +41,23 @@ def main():
     else:
         gc.set_threshold(2000, 1000, 1000)
     bystanders, held = [], []
+    waiting = most = 0
+
+    def collected(phase, info):
+        nonlocal waiting
+        if phase == "stop":
+            waiting = 0
+
+    gc.callbacks.append(collected)
     for _ in range(STEPS):
-        batch = torch.randn(16, SIDE).cuda()
+        batch = torch.randn(16, SIDE).pin_memory().cuda(non_blocking=True)
         optimizer.zero_grad()
         model(batch).square().mean().backward()
         optimizer.step()
         step = CompiledStep(model.weight.detach())
         step.run()
+        waiting += 1
+        most = max(most, waiting)
         if MODE == "broken":
             step.run = None
         if MODE == "kept":
@@ -57,7 +67,7 @@ def main():
                 held.clear()  # SITE: c11 drop
         del step
         bystanders.extend(Node() for _ in range(370))
-    print(f"step_bytes={2 * SIDE * SIDE * 4} steps={STEPS}")
+    print(f"step_bytes={2 * SIDE * SIDE * 4} steps={STEPS} waiting={most}")
 
 
 main()

@@ -41,24 +41,23 @@ def stream():
     """A hole that fits lies in the pool of another stream."""
     side = torch.cuda.Stream()
     with torch.cuda.stream(side):
-        whole = take(1000)
+        whole = take(1400)
         del whole
         pin = take(50)
         pin[:1024].zero_()
-    return refused(940)
+    return refused(900)
 
 
 def graph():
     """A hole that fits lies in the private pool of a graph."""
     captured = torch.cuda.CUDAGraph()
     with torch.cuda.graph(captured):
-        scratch = take(1000)
+        scratch = take(1400)
         scratch[:1024].zero_()
         del scratch
         out = take(30)
         out[:1024].zero_()
-    torch.cuda.empty_cache()
-    return refused(1100) + refused(960)
+    return refused(900)
 
 
 def beside():

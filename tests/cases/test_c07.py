@@ -36,8 +36,9 @@ def test_fresh_streams(case):
     told, given = case.printed(), pieces(case)
     found = case.one("stream-keyed-growth", "problem")
     assert found["count"] == told["captures"] == found["evidence"]["streams"]
-    # All but the one of the stream that is not captured.
-    assert found["bytes"] == told["bytes"] == sum(sorted(given.values())[1:])
+    # All but the one of the stream that is not captured. A graph has some bytes of its own, too.
+    assert found["bytes"] == sum(sorted(given.values())[1:])
+    assert 0 <= told["bytes"] - found["bytes"] < 4096
     assert found["evidence"]["capturing"] and "one stream" in found["advice"]
     case.at(found, "c07_captures.py", "capture", "capture")
     assert found["evidence"]["used_at"].endswith(" capture")
@@ -48,9 +49,9 @@ def test_fresh_streams(case):
 
 def test_one_capture_stream(case):
     case.play("c07_captures", "one", memory="4G")
-    expected = case.found("library-workspace")
-    assert sum(f["bytes"] for f in expected) == sum(pieces(case).values())
-    assert sum(f["count"] for f in expected) == 2
+    found = case.one("library-workspace", "info")
+    assert (found["count"], found["bytes"]) == (2, sum(pieces(case).values()))
+    assert len(found["evidence"]["sites"]) == 2
     case.only()
     case.none("leak", "stream-keyed-growth")
 

@@ -94,10 +94,10 @@ class Harness:
             on.append("--no-preload")
         return on + ["--"] + [str(c) for c in command]
 
-    def start(self, command, env=None, **how):
+    def start(self, command, env=None, stdin=subprocess.DEVNULL, **how):
         """Starts it in the test's folder, in a session of its own; output goes to pipes."""
         return subprocess.Popen(self.command(command, **how), cwd=self.folder, env=env or self.environment(),
-                                stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                                stdin=stdin, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                                 start_new_session=True)
 
     def run(self, command, env=None, timeout=TIMEOUT, **how):

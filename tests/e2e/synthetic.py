@@ -35,7 +35,7 @@ class Trace:
         self.db.executescript((ROOT / "analyzer/schema.sql").read_text())
         self.run_ns = run_ns
         self.apis, self.stacks, self.modules, self.calls = {}, {}, {}, 0
-        self.address = 0x7F0000000000
+        self.address = self.next = 0x7F0000000000
         meta = {"schema": 1, "layoutspy_version": "0", "start_real_ns": 1_700_000_000_000_000_000,
                 "end_ns": run_ns, "ended": ended, "clock": "monotonic", "pid": 1234,
                 "exe": app, "cmdline": app, "cwd": "/", "host": "box"}
@@ -101,10 +101,15 @@ class Trace:
                         (self.calls, start, duration, self.api(name), stack, *fields))
         return self.calls
 
+    def place(self, size, granule):
+        """self.address: where nothing lies yet."""
+        self.address = (self.next + granule - 1) // granule * granule
+        self.next = self.address + size
+
     def alloc(self, kind, size, start, end=None, site="app.c:1 main", api="cudaMalloc",
               modules=("/home/me/app",), reason=0):
         stack = self.stack(site, modules)
-        self.address += (size + 511) // 512 * 512
+        self.place(size, 512)
         number = self.call(api, start, stack=stack, fields=(self.address, size))
         ended = end is not None
         self.db.execute("INSERT INTO allocation(start_ns, end_ns, kind, device, address, size, api,"
@@ -132,3 +137,45 @@ class Trace:
 
     def memory(self, free, total, start=0):
         self.call("cudaMemGetInfo", start, fields=(free, total))
+
+    # --- a framework's allocator ---
+
+    def meta(self, key, value):
+        self.db.execute("INSERT OR REPLACE INTO meta VALUES(?, ?)", (key, str(value)))
+
+    def step(self, start, end, loop=1):
+        self.db.execute("INSERT INTO step(loop, source, thread, start_ns, end_ns) VALUES(?, 'optimizer', 1, ?, ?)",
+                        (loop, start, end))
+
+    def segment(self, size, start, end=None, site="train.py:6 step", device=0):
+        """A cudaMalloc of the allocator's; its address."""
+        stack = self.stack(site)
+        self.place(size, 0x200000)
+        number = self.call("cudaMalloc", start, stack=stack, fields=(self.address, size))
+        self.db.execute("INSERT INTO allocation(id, start_ns, end_ns, kind, device, address, size, api, stack,"
+                        " start_call, end_reason, holder) VALUES(?, ?, ?, 1, ?, ?, ?, ?, ?, ?, ?, 3)",
+                        (number, start, end, device, self.address, size, self.api("cudaMalloc"), stack, number,
+                         None if end is None else 0))
+        return self.address
+
+    def block(self, address, size, start, end=None, free="at its end", site="train.py:6 step", device=0):
+        """free: when it is usable again, None for never."""
+        stack = self.stack(site)
+        number = self.call("cudaMemGetInfo", start, stack=stack, fields=(0, 0))  # stands in for the report
+        self.db.execute("INSERT INTO block(id, start_ns, end_ns, free_ns, device, address, size, stack, thread,"
+                        " end_reason, waited) VALUES(?, ?, ?, ?, ?, ?, ?, ?, 1, ?, ?)",
+                        (number, start, end, end if free == "at its end" else free, device, address, size, stack,
+                         None if end is None else 0, None if end is None else int(free != "at its end")))
+        return number
+
+    def oom(self, requested, ts, site="train.py:6 step", tried=(), device=0, source=1, **columns):
+        """A row of `oom` and, of tried = [(kind, bytes)], those of `oom_call`. Its id."""
+        stack = self.stack(site)
+        calls = [self.call("cudaMalloc", ts, stack=stack, fields=(0, bytes)) for _, bytes in tried]
+        number = calls[-1] if calls else self.call("cudaMalloc", ts, stack=stack, fields=(0, requested))
+        row = {"id": number, "ts_ns": ts, "device": device, "requested": requested, "stack": stack, "thread": 1,
+               "source": source, "recovered": 0, **columns}
+        self.db.execute(f"INSERT INTO oom({', '.join(row)}) VALUES({', '.join('?' * len(row))})", tuple(row.values()))
+        self.db.executemany("INSERT INTO oom_call VALUES(?, ?, ?, ?)",
+                            [(call, number, kind, bytes) for call, (kind, bytes) in zip(calls, tried)])
+        return number

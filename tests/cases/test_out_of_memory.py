@@ -1,0 +1,113 @@
+"""Other ends of memory, each with its own reason, and the usual advice only where it is right."""
+
+import pytest
+
+from case import MIB
+
+SCRIPT = "out_of_memory.py"
+
+
+def verdict(case, mode, **how):
+    case.play("out_of_memory", mode, memory="2G", **how)
+    return case.one("oom", "problem")
+
+
+def test_larger_than_the_device(case):
+    oom = verdict(case, "large")
+    assert oom["evidence"]["verdict"] == "live memory" and "more than the device has" in oom["title"]
+    assert oom["bytes"] == 8192 * MIB and oom["evidence"]["capacity"] == 2048 * MIB
+    case.only("oom")
+    case.none("fragmentation", "reserved-gap", "oom-cascade")
+
+
+@pytest.mark.parametrize("expandable", [False, True])
+def test_live_memory(case, expandable):
+    conf = {"PYTORCH_ALLOC_CONF": "expandable_segments:True"} if expandable else {}
+    oom = verdict(case, "full", more_env=conf)
+    assert oom["evidence"]["verdict"] == "live memory"
+    assert oom["evidence"]["allocated"] == 1800 * MIB
+    assert oom["evidence"]["holders"][0]["bytes"] == 1800 * MIB
+    assert not [w for w in ("expandable", "max_split", "empty_cache") if w in oom["advice"]]
+    case.none("fragmentation", "reserved-gap", "oom-cascade")
+
+
+def test_a_limit_of_the_program(case):
+    oom = verdict(case, "limit")
+    assert oom["evidence"]["verdict"] == "limit set in the program"
+    assert oom["evidence"]["attempts"] == 0 and oom["evidence"]["device_free"] > 600 * MIB
+    assert "memory_fraction" in oom["advice"]
+    case.only("oom")
+
+
+@pytest.mark.parametrize("mode, words", [("stream", "another stream"), ("graph", "CUDA graph")])
+def test_a_hole_of_another_pool(case, mode, words):
+    oom = verdict(case, mode)
+    assert oom["evidence"]["verdict"] == "a fitting hole in another pool"
+    assert oom["evidence"]["largest_hole"] >= 900 * MIB
+    assert words in oom["evidence"]["why"]
+    case.only("oom")
+    case.none("oom-fitting-block")
+
+
+def test_asked_beside_the_allocator(case):
+    """Emptying the cache is the right advice here: the allocator was not asked to."""
+    oom = verdict(case, "beside")
+    assert oom["evidence"]["verdict"] == "asked beside the allocator"
+    assert oom["evidence"]["cached"] == 1500 * MIB and oom["bytes"] == 1000 * MIB
+    assert "empty_cache()" in oom["advice"]
+    assert oom["site"].endswith(" beside")
+    case.only("oom")
+
+
+def test_an_exception_that_is_kept(case):
+    oom = verdict_of_first(case, "saved")
+    found = case.one("oom-cascade", "problem")
+    case.at(found, SCRIPT, "ends layer", "attempt")
+    assert found["bytes"] == 5 * 400 * MIB and len(found["evidence"]["later"]) == 2
+    assert oom["evidence"]["rows"][0]["oom"] == found["evidence"]["cause"]
+
+
+def verdict_of_first(case, mode):
+    case.play("out_of_memory", mode, memory="2G")
+    return next(f for f in case.found("oom") if f["severity"] == "problem")
+
+
+def test_a_search_that_gives_back(case):
+    oom = verdict(case, "halves")
+    assert oom["count"] == 3 and case.outcome.out == "result=6\n"
+    case.only("oom")
+    case.none("oom-cascade")
+
+
+def test_a_step_that_is_left_out(case):
+    """The optimizer's state, made below the same call long before, is nobody's remains."""
+    oom = verdict(case, "training")
+    assert oom["bytes"] == 16 * 400 * 4 * MIB
+    case.only("oom")
+    case.none("oom-cascade", "fragmentation")
+
+
+def test_memory_kept_on_purpose(case):
+    """A pool that the program fills until there is no more outlives its oom: not by an exception."""
+    oom = verdict(case, "fill")
+    assert oom["evidence"]["verdict"] == "live memory"
+    assert all(f["severity"] == "info" for f in case.found("oom-cascade"))
+
+
+def test_a_slow_stream(case):
+    """Every request in the end had room, but only once the other stream was done."""
+    case.play("out_of_memory", "prefetch", memory="2G", more_env={"STANDIN_DELAY_US": 20000})
+    found = case.one("pending-free", "warning")
+    case.at(found, SCRIPT, "ends dropped", "prefetch")
+    assert found["bytes"] == 2000 * MIB and found["count"] == 5
+    assert found["time_ns"] > 0 and found["evidence"]["requests_that_waited"] > 0
+    assert len(found["evidence"]["streams"]) == 1
+    case.none("oom", "fragmentation", "oom-fitting-block")
+
+
+@pytest.mark.parametrize("workload", ["conv", "transformer", "resnet", "optimizers", "streams", "lstm"])
+def test_healthy_loops(case, workload):
+    case.play(workload, memory="4G")
+    case.none("oom", "oom-cascade", "oom-fitting-block")
+    kinds = ("fragmentation", "reserved-gap", "stranded-remainder", "pending-free")
+    assert not [f for f in case.above_info() if f["kind"] in kinds], case.summary()
