@@ -333,8 +333,7 @@ static void report(struct ls_ingest *ingest, struct ls_oom *oom, const struct ls
     oom->prelude_count = 0;
     take(ingest, oom, call, LS_OOM_REPORT, size);
     ls_oom_measure(ingest, oom);
-    oom->allocated = ls_role(record, roles->allocated, 0);
-    oom->reserved = ls_role(record, roles->reserved, 0);
+    ls_oom_told(oom, ls_role(record, roles->allocated, 0), ls_role(record, roles->reserved, 0));
     end(ingest, oom);
 }
 

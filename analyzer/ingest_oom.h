@@ -111,6 +111,8 @@ struct ls_oom *ls_oom_of_thread(struct ls_ooms *ooms, uint32_t thread);
 
 /* What the device's memory was like at this point of the merge. */
 void ls_oom_measure(struct ls_ingest *ingest, struct ls_oom *oom);
+/* What a framework's allocator says of it, beside what is pending. */
+void ls_oom_told(struct ls_oom *oom, uint64_t allocated, uint64_t reserved);
 void ls_oom_put(struct ls_ingest *ingest, struct ls_oom *oom);
 /* The same under another number. */
 void ls_oom_renumber(struct ls_ingest *ingest, struct ls_oom *oom, int64_t id);

@@ -24,25 +24,28 @@ static uint64_t pending_on(struct ls_ingest *ingest, uint8_t device) {
     return bytes;
 }
 
+void ls_oom_told(struct ls_oom *oom, uint64_t allocated, uint64_t reserved) {
+    uint64_t used = allocated + oom->pending;
+    oom->framework = true;
+    oom->allocated = allocated;
+    oom->reserved = reserved;
+    oom->cached = reserved > used ? reserved - used : 0;
+}
+
 void ls_oom_measure(struct ls_ingest *ingest, struct ls_oom *oom) {
     const struct ls_audit *audit = ingest->blocks.audit[oom->device];
-    oom->framework = audit && audit->reports > 0;
     oom->allocated = at_least_zero(ingest->ooms.held[oom->device]);
-    if (!oom->framework)
-        return;
-    oom->allocated = at_least_zero(audit->allocated + audit->allocated_unseen);
-    oom->reserved = at_least_zero(audit->reserved + audit->reserved_unseen);
     oom->pending = pending_on(ingest, oom->device);
-    uint64_t used = oom->allocated + oom->pending;
-    oom->cached = oom->reserved > used ? oom->reserved - used : 0;
+    if (audit && audit->reports > 0)
+        ls_oom_told(oom, at_least_zero(audit->allocated + audit->allocated_unseen),
+                    at_least_zero(audit->reserved + audit->reserved_unseen));
 }
 
 void ls_oom_put(struct ls_ingest *ingest, struct ls_oom *oom) {
     /* id ts device requested allocated reserved free total stack thread source asked recovered
      * attempts first last flushed_calls bytes ns waited owner pending cached */
     char types[] = "iiizunnnziiziiiiiuiisnn";
-    bool reserved = oom->framework || oom->source == LS_OOM_ALLOCATOR;
-    types[5] = reserved ? 'u' : 'n';
+    types[5] = oom->framework ? 'u' : 'n';
     types[6] = types[7] = oom->told ? 'u' : 'n';
     types[21] = types[22] = oom->framework ? 'u' : 'n';
     ls_db_put(&ingest->db, LS_PUT_OOM, types, oom->id, oom->ts_ns, (int64_t)oom->device,

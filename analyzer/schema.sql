@@ -98,18 +98,22 @@ CREATE TABLE memory(id INTEGER PRIMARY KEY, ts_ns INTEGER, device INTEGER, alloc
 
 -- Memory was asked for and there was none: a request that failed at least once, with all that the
 -- same thread did about it. id: the call that told of it: the allocator's report (source 1), or the
--- first call of the runtime or the driver that failed (source 2). ts_ns: of that call. requested: by
--- whoever called the allocator; asked: by the allocator, of the driver (rounded up). recovered: 1, a
--- retry succeeded: a stall, no error; 0: the program got the error. attempts: calls that failed; 0:
--- the allocator gave up without asking (a limit set in the program). first_call, last_call: call.id
--- of all that belongs to it, as oom_call lists. flushed_*: what was given back to the driver between
--- the first failure and the end, and the time in it; waited_ns: in waits for the device. owner: a
--- library that asked for itself (nccl, cublas), NULL: whoever the program is. allocated, reserved: of
--- a framework's allocator; where there is none (source 2) allocated is what `allocation` held on the
--- device, and reserved NULL. pending: given back, but still used by other streams; cached: reserved
--- by the allocator and neither allocated nor pending. device_free, device_total: as the program's own
--- cudaMemGetInfo said in that very call, else NULL. largest_hole: the largest free piece of the
--- allocator's memory; NULL until the recording is finished, and where there is no such allocator.
+-- first call of the runtime or the driver that failed (source 2; until the allocator's report, too).
+-- ts_ns: of that call. requested: by whoever called the allocator; asked: by the allocator, of the
+-- driver (rounded up; where it asks piece by piece, as far as it came), NULL: it did not ask.
+-- recovered: 1, a retry succeeded: a stall, no error; 0: the program got the error, or does not have
+-- the memory yet. attempts: calls that failed; 0: the allocator gave up without asking (a limit set
+-- in the program). first_call, last_call: call.id of all that belongs to it, as oom_call lists.
+-- flushed_*: what was given back to the driver from the first failure on (attempts 0: by that call
+-- into the allocator), and the time in it; waited_ns: in waits for the device. owner: a library that
+-- asked for itself (NCCL, cuBLAS: as in detect/owners.def), NULL: whoever the program is. allocated,
+-- reserved, pending, cached: at ts_ns. allocated, reserved: of a framework's allocator; where there is
+-- none (source 2) allocated is what `allocation` held on the device, and the others are NULL.
+-- pending: given back, but still used by other streams; cached: reserved by the allocator and neither
+-- allocated nor pending. device_free, device_total: as the program's own cudaMemGetInfo said between
+-- the failure and the end, else NULL. largest_hole: the largest free piece of the allocator's memory
+-- at ts_ns; NULL until the recording is finished, where there is no such allocator, and of all but
+-- the first 64 of a device.
 CREATE TABLE oom(id INTEGER PRIMARY KEY, ts_ns INTEGER, device INTEGER, requested INTEGER,
     allocated INTEGER, reserved INTEGER, device_free INTEGER, device_total INTEGER, stack INTEGER,
     thread INTEGER, source INTEGER, asked INTEGER, recovered INTEGER, attempts INTEGER,
@@ -117,12 +121,15 @@ CREATE TABLE oom(id INTEGER PRIMARY KEY, ts_ns INTEGER, device INTEGER, requeste
     flush_ns INTEGER, waited_ns INTEGER, owner TEXT, pending INTEGER, cached INTEGER,
     largest_hole INTEGER);
 
--- What happened in an oom, in order. id: call.id; kind: 1 a request failed, 2 memory was given back,
--- 3 waited for the device, 4 asked for free memory, 5 a request succeeded, 6 the allocator's report.
+-- What happened in an oom, in order. id: call.id; kind: 1 a request failed (bytes: of that call),
+-- 2 memory was given back, 3 waited for the device (bytes NULL), 4 asked for free memory (bytes: that
+-- were), 5 a request succeeded (all its pieces in one row), or the allocator found a block, 6 the
+-- allocator's report.
 CREATE TABLE oom_call(id INTEGER PRIMARY KEY, oom INTEGER, kind INTEGER, bytes INTEGER);
 
--- Moments worth looking at, and what each segment of a framework's allocator was then. kind: 1 the
--- most was allocated, 2 the most was reserved, 3 an oom (`oom` is its id), 4 the end. segment_state:
+-- Moments worth looking at, of each device, and what each segment of a framework's allocator was then. kind: 1 the
+-- most was allocated, 2 the most was reserved, 3 an oom (`oom` is its id; the first 64), 4 the end.
+-- reserved and largest_hole are NULL, and there is no kind 2, without a framework's allocator. segment_state:
 -- live + pending + free = size; hole: the largest free piece; blocks: live ones; oldest: block.id of
 -- the oldest live one. address: of the memory; of an expandable segment, of each piece that is mapped
 -- in one. Made when the recording is finished.
@@ -156,8 +163,8 @@ CREATE TABLE census_path(census INTEGER, tensor INTEGER, path TEXT);
 
 -- What a library's handle was told: the stream that it works on, the memory that it may use. id:
 -- call.id; kind: 1 made, 2 destroyed, 3 a stream was set, 4 a workspace was set. Only what changed is
--- recorded. stream: the one that the handle had then. block: of a framework's allocator, whose memory
--- it is; NULL: other memory, or none.
+-- recorded. stream: the one that the handle had then, NULL: it was told none; address, size: of kind 4.
+-- block: of a framework's allocator, that begins there; NULL: other memory, or none.
 CREATE TABLE library_handle(id INTEGER PRIMARY KEY, ts_ns INTEGER, library TEXT, kind INTEGER,
     handle INTEGER, stream INTEGER, address INTEGER, size INTEGER, block INTEGER, stack INTEGER,
     device INTEGER);

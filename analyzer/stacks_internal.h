@@ -81,8 +81,8 @@ void ls_frame_ask(struct ls_stacks *stacks, struct ls_frame *frame);
 
 void ls_frame_clear_name(struct ls_frame_name *name);
 
-/* Write the sites of all stacks, or of those whose frames are all named: a few, false where there are
- * more. */
+/* Write the sites of all stacks, or of those whose frames are all named: a few, false where there
+ * are more. */
 bool ls_stacks_write_sites(struct ls_stacks *stacks, bool all);
 
 #endif

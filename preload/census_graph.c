@@ -2,10 +2,12 @@
  * census_graph.c - what only autograd graphs keep: a kept loss of a few bytes holds all that its
  * backward pass would need. See census_walk.h.
  *
- * From each tensor's grad_fn over next_functions, each node once, and what each has saved. Reading
- * a saved tensor would call the hooks with which it may have been saved (a checkpoint computes it
- * anew, another one copies it from the host): PyTorch tells whether there are any. Where there are,
- * what they packed is walked like any other object.
+ * From the tensors' grad_fn over next_functions, each node once, and what each has saved; from all
+ * tensors at once, a step at a time, so that what a node saves counts for the tensor that is
+ * nearest, and one long graph leaves room for the others. Reading a saved tensor would call the
+ * hooks with which it may have been saved (a checkpoint computes it anew, another one copies it
+ * from the host): PyTorch tells whether there are any. Where there are, what they packed is walked
+ * like any other object.
  */
 #include <stdio.h>
 #include <string.h>
@@ -14,8 +16,8 @@
 
 enum { UNTIL_GRAPHS = 1950 }; /* ms after the beginning */
 
-#define NODES_MAX (1u << 16) /* nodes that are looked at */
-#define NODE_SLOTS (1u << 17)
+#define NODES_MAX (1u << 17) /* nodes that are looked at */
+#define NODE_SLOTS (1u << 18)
 #define SAVED_MAX 64 /* of one type of node */
 #define WAY_MAX 320  /* bytes of a path */
 
@@ -34,18 +36,17 @@ struct node_type {
 
 struct graphs {
     struct ls_census *c;
-    void **node; /* references of ours, in the order of the walk */
+    void **node;      /* references of ours, in the order of the walk */
+    uint32_t *tensor; /* of each node: the one that leads to it */
     uint32_t *slot;
-    uint32_t nodes, next;
-    uint32_t tensor; /* whose grad_fn is walked */
-    uint32_t first;  /* the first node of it */
+    uint32_t nodes, next, first; /* first: nodes below are some tensor's grad_fn */
     struct node_type types[64];
     unsigned hooks_untold; /* this PyTorch does not say whether there are hooks */
 };
 
 /* ---- nodes ---- */
 
-static void add_node(struct graphs *g, void *node) {
+static void add_node(struct graphs *g, void *node, uint32_t tensor) {
     uint32_t place = (uint32_t)(((uintptr_t)node >> 4) * UINT64_C(0x9e3779b97f4a7c15) >> 32);
     uint32_t *slot;
     for (;; place++) {
@@ -60,6 +61,7 @@ static void add_node(struct graphs *g, void *node) {
         return;
     }
     ls_py.Py_IncRef(node);
+    g->tensor[g->nodes] = tensor;
     g->node[g->nodes++] = node;
     *slot = g->nodes;
 }
@@ -103,16 +105,16 @@ static const struct node_type *type_of(struct graphs *g, void *node) {
 }
 
 /* ((node, input), ...) */
-static void add_next(struct graphs *g, void *node, const struct node_type *type) {
-    void *next = type->next ? ls_torch_get(type->next, node) : NULL;
+static void add_next(struct graphs *g, uint32_t i, const struct node_type *type) {
+    void *next = type->next ? ls_torch_get(type->next, g->node[i]) : NULL;
     bool tuple = next && ls_python_type((uintptr_t)next) == (uintptr_t)ls_py.PyTuple_Type;
-    for (long i = 0; tuple && i < ls_py.PyTuple_Size(next); i++) {
-        void *pair = ls_py.PyTuple_GetItem(next, i);
+    for (long k = 0; tuple && k < ls_py.PyTuple_Size(next); k++) {
+        void *pair = ls_py.PyTuple_GetItem(next, k);
         bool good = ls_python_type((uintptr_t)pair) == (uintptr_t)ls_py.PyTuple_Type &&
                     ls_py.PyTuple_Size(pair) > 0;
         void *one = good ? ls_py.PyTuple_GetItem(pair, 0) : NULL;
         if (one && one != ls_py._Py_NoneStruct)
-            add_node(g, one);
+            add_node(g, one, g->tensor[i]);
     }
     if (next)
         ls_py.Py_DecRef(next);
@@ -122,16 +124,16 @@ static void add_next(struct graphs *g, void *node, const struct node_type *type)
 
 /* "losses[412].grad_fn._saved_self", or "losses[412].grad_fn...SinBackward0._saved_self" */
 static void describe_way(struct graphs *g, uint32_t node, const char *saved, char out[WAY_MAX]) {
-    const struct ls_census_tensor *from = &g->c->tensor[g->tensor];
+    const struct ls_census_tensor *from = &g->c->tensor[g->tensor[node]];
     const char *type =
         (const char *)ls_python_word(ls_python_type((uintptr_t)g->node[node]), LS_TYPE_NAME);
     snprintf(out, WAY_MAX, "%s.grad_fn%s%s%s%s", from->texts ? g->c->text + from->text : "<tensor>",
-             node == g->first ? "" : "...", node == g->first ? "" : type, *saved ? "." : "", saved);
+             node < g->first ? "" : "...", node < g->first ? "" : type, *saved ? "." : "", saved);
 }
 
 /* Storages that were reached by no path before are held by the one that led here. */
-static void credit(struct graphs *g, struct ls_census_storage *storage) {
-    const struct ls_census_tensor *from = &g->c->tensor[g->tensor];
+static void credit(struct graphs *g, uint32_t node, struct ls_census_storage *storage) {
+    const struct ls_census_tensor *from = &g->c->tensor[g->tensor[node]];
     if (storage->reached)
         return;
     storage->reached = true;
@@ -149,11 +151,11 @@ static struct ls_census_storage *storage_of(struct ls_census *c, uint32_t tensor
 }
 
 /* Tensors from `first` on were found on the way. */
-static void describe_found(struct graphs *g, uint32_t first) {
+static void describe_found(struct graphs *g, uint32_t node, uint32_t first) {
     bool made;
     for (uint32_t i = first; i < g->c->tensors && !ls_census_late(g->c); i++)
         if (ls_census_describe(g->c, i, (void *)g->c->tensor[i].object, &made))
-            credit(g, storage_of(g->c, i));
+            credit(g, node, storage_of(g->c, i));
 }
 
 static bool is_temporary(const void *object) {
@@ -163,11 +165,10 @@ static bool is_temporary(const void *object) {
 /* Some operation's input, which may be anybody's, or a result that only the graph keeps. */
 static void put_tensor(struct graphs *g, uint32_t node, const char *name, void *object) {
     struct ls_census *c = g->c;
-    uint32_t known = ls_census_find(c, (uintptr_t)object), first = c->tensors;
+    uint32_t known = ls_census_find_tensor(c, (uintptr_t)object), first = c->tensors;
     bool made, ours = is_temporary(object);
-    if (known != LS_CENSUS_NONE && c->node[known].label < c->tensors &&
-        c->tensor[c->node[known].label].paths > 0) {
-        c->tensor[c->node[known].label].flags |= LS_TENSOR_GRAPH;
+    if (known != LS_CENSUS_NONE && c->tensor[known].paths > 0) {
+        c->tensor[known].flags |= LS_TENSOR_GRAPH;
         return;
     }
     struct ls_census_storage *storage = ls_census_storage(c, object, &made);
@@ -181,7 +182,7 @@ static void put_tensor(struct graphs *g, uint32_t node, const char *name, void *
     c->tensor[tensor].ours = ours;
     if (tensor >= first)
         ls_census_describe(c, tensor, object, &made);
-    credit(g, storage);
+    credit(g, node, storage);
 }
 
 /* What a hook packed, or a Function of the user's. */
@@ -201,7 +202,7 @@ static void put_object(struct graphs *g, uint32_t node, const char *name, void *
         return;
     ls_census_walk_from(c, root);
     ls_census_paths(c, first);
-    describe_found(g, first);
+    describe_found(g, node, first);
 }
 
 /* One SavedTensor: as it is, or what a hook packed. */
@@ -241,33 +242,33 @@ static void look_at(struct graphs *g, uint32_t i) {
     /* A Function of the user's keeps what it likes. */
     if (ls_census_traits(g->c, (uintptr_t)node) & LS_TRAIT_HAS_DICT)
         put_object(g, i, "", node);
-    add_next(g, node, type);
+    add_next(g, i, type);
 }
 
 /* ---- all ---- */
 
-static void walk_graph(struct graphs *g, uint32_t tensor) {
-    g->tensor = tensor;
+/* Those that people have a name for lead first. */
+static void put_grad_fns(struct graphs *g) {
+    struct ls_census *c = g->c;
+    for (int named = 1; named >= 0; named--)
+        for (uint32_t i = 0; i < c->tensors; i++)
+            if (c->tensor[i].grad_fn && (c->tensor[i].paths > 0) == named)
+                add_node(g, c->tensor[i].grad_fn, i);
     g->first = g->nodes;
-    add_node(g, g->c->tensor[tensor].grad_fn);
-    while (g->next < g->nodes && !ls_census_late(g->c))
-        look_at(g, g->next++);
 }
 
 void ls_census_graphs(struct ls_census *c) {
-    uint32_t room = ls_census_room(c, NODES_MAX * sizeof(void *) + NODE_SLOTS * 4u);
     static struct graphs g; /* one census at a time */
-    g = (struct graphs){.c = c, .node = (void *)(c->text + room)};
+    uint32_t room = ls_census_room(c, NODES_MAX * (sizeof(void *) + 4u) + NODE_SLOTS * 4u);
     if (!room)
         return;
-    g.slot = (uint32_t *)(g.node + NODES_MAX);
+    g = (struct graphs){.c = c, .node = (void *)(c->text + room)};
+    g.tensor = (uint32_t *)(g.node + NODES_MAX);
+    g.slot = g.tensor + NODES_MAX;
     ls_census_phase(c, UNTIL_GRAPHS);
-    uint32_t last = c->tensors;
-    /* Those that people have a name for lead first. */
-    for (int named = 1; named >= 0; named--)
-        for (uint32_t i = 0; i < last && !ls_census_late(c); i++)
-            if (c->tensor[i].grad_fn && (c->tensor[i].paths > 0) == named)
-                walk_graph(&g, i);
+    put_grad_fns(&g);
+    while (g.next < g.nodes && !ls_census_late(c))
+        look_at(&g, g.next++);
     c->graph_nodes = g.nodes;
     if (g.hooks_untold && !c->cut)
         c->cut = "what graphs keep was not looked at: this PyTorch does not say where hooks would "

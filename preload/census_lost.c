@@ -17,11 +17,9 @@ struct candidates {
     bool tensors;        /* there is one among them: else there is nothing to find */
 };
 
-/* `listed`: references that the listing itself holds. */
-static void put_candidate(struct candidates *all, uintptr_t object, uint64_t listed) {
+static void put_candidate(struct candidates *all, uintptr_t object) {
     struct ls_census *c = all->c;
-    uint32_t node =
-        ls_census_root(c, object, LS_EDGE_ROOT_OUTSIDE, ls_python_count(object) - listed, 0);
+    uint32_t node = ls_census_root(c, object, LS_EDGE_ROOT_OUTSIDE, 0, 0);
     if (node == LS_CENSUS_NONE)
         return;
     c->node[node].state = LS_NODE_PARKED | LS_NODE_CANDIDATE;
@@ -31,7 +29,7 @@ static void put_candidate(struct candidates *all, uintptr_t object, uint64_t lis
 
 static int visit_all(void *object, void *context) {
     struct candidates *all = context;
-    put_candidate(all, (uintptr_t)object, 0);
+    put_candidate(all, (uintptr_t)object);
     return !ls_census_late(all->c);
 }
 
@@ -42,7 +40,7 @@ static void put_listed(struct candidates *all) {
         return;
     long size = ls_py.PyList_Size(list);
     for (long i = 0; i < size && !ls_census_late(all->c); i++)
-        put_candidate(all, (uintptr_t)ls_py.PyList_GetItem(list, i), 1);
+        put_candidate(all, (uintptr_t)ls_py.PyList_GetItem(list, i));
     ls_py.Py_DecRef(list);
 }
 
@@ -54,7 +52,10 @@ static int take_off(void *child, void *context) {
     return 0;
 }
 
+/* Once the listing, which holds references, is over. */
 static void take_off_counts(struct candidates *all) {
+    for (uint32_t i = all->first; i < all->end; i++)
+        all->c->node[i].label = ls_python_count(all->c->node[i].object);
     for (uint32_t i = all->first; i < all->end && !ls_census_late(all->c); i++)
         ls_census_references(all->c->node[i].object, take_off, all);
 }

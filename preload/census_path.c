@@ -145,10 +145,10 @@ static void put_key(struct path *path, uintptr_t key) {
             ls_py.PyErr_Clear();
         put_number(line, "[%lld]", value);
     } else {
-        uint32_t node = ls_census_find(path->c, key);
+        uint32_t tensor = ls_census_find_tensor(path->c, key);
         put(line, "[");
-        if (node != LS_CENSUS_NONE && ls_census_traits(path->c, key) & LS_TRAIT_TENSOR)
-            put_tensor(path, &path->c->tensor[path->c->node[node].label], key);
+        if (tensor != LS_CENSUS_NONE)
+            put_tensor(path, &path->c->tensor[tensor], key);
         else
             put(line, short_name(type));
         put(line, "]");
@@ -237,6 +237,8 @@ static void put_other(struct path *path, uintptr_t parent, uintptr_t child, uint
         path->owner = parent;
         return;
     }
+    if (traits & LS_TRAIT_GENERATOR && of_child & LS_TRAIT_FRAME)
+        return;
     if (traits & LS_TRAIT_TRACEBACK) {
         if (!(of_child & LS_TRAIT_TRACEBACK))
             put_traced(path, parent);
@@ -255,6 +257,8 @@ static void put_other(struct path *path, uintptr_t parent, uintptr_t child, uint
     } else if (traits & LS_TRAIT_EXCEPTION && of_child & LS_TRAIT_EXCEPTION) {
         path->of_exception = false;
         put(line, ".<context>");
+    } else if (type == (uintptr_t)ls_py.PyFunction_Type) {
+        put(line, of_child & LS_TRAIT_TUPLE ? ".__defaults__" : ".__kwdefaults__");
     } else if (strcmp(short_name(type), "deque") == 0) {
         put_number(line, "[%lld]", (long long)count);
     } else if (type == (uintptr_t)ls_py.PySet_Type || type == (uintptr_t)ls_py.PyFrozenSet_Type) {
@@ -263,6 +267,25 @@ static void put_other(struct path *path, uintptr_t parent, uintptr_t child, uint
         put(line, ".<");
         put(line, short_name(of_child ? ls_python_type(child) : type));
         put(line, ">");
+    }
+}
+
+/* An item of a list or tuple; of a named tuple, by its name. */
+static void put_index(struct path *path, uintptr_t parent, uint64_t index) {
+    uintptr_t type = ls_python_type(parent);
+    uintptr_t dict = ls_python_word(type, LS_TYPE_DICT);
+    void *fields = NULL, *name = NULL;
+    if ((ls_census_traits(path->c, parent) & (LS_TRAIT_TUPLE | LS_TRAIT_PLAIN)) == LS_TRAIT_TUPLE &&
+        dict)
+        fields = ls_py.PyDict_GetItemString((void *)dict, "_fields");
+    if (fields && ls_python_type((uintptr_t)fields) == (uintptr_t)ls_py.PyTuple_Type &&
+        (long)index < ls_py.PyTuple_Size(fields))
+        name = ls_py.PyTuple_GetItem(fields, (long)index);
+    if (name && ls_python_is_str((uintptr_t)name)) {
+        put(&path->line, ".");
+        put_str(&path->line, (uintptr_t)name);
+    } else {
+        put_number(&path->line, "[%lld]", (long long)index);
     }
 }
 
@@ -294,7 +317,7 @@ static void put_step(struct path *path, uintptr_t parent, const struct ls_census
         if (path->form == CLOSURE)
             put_closure(path, edge->label);
         else
-            put_number(&path->line, "[%lld]", (long long)edge->label);
+            put_index(path, parent, edge->label);
         break;
     case LS_EDGE_LOCAL:
         if (path->form == NAMES) {

@@ -349,12 +349,10 @@ static void add_text(struct ls_census *c, uint32_t tensor, const char *text, uin
 }
 
 uint32_t ls_census_add_tensor(struct ls_census *c, void *object, const char *text, uint32_t flags) {
+    uint32_t tensor = ls_census_find_tensor(c, (uintptr_t)object);
     uint32_t node = ls_census_find(c, (uintptr_t)object);
-    uint32_t tensor = LS_CENSUS_NONE;
     if (node == LS_CENSUS_NONE)
         node = ls_census_root(c, (uintptr_t)object, LS_EDGE_ROOT_GRAPH, 0, 0);
-    else if (!(c->node[node].state & LS_NODE_CANDIDATE))
-        tensor = (uint32_t)c->node[node].label;
     if (node != LS_CENSUS_NONE && tensor == LS_CENSUS_NONE) {
         tensor = c->tensors;
         ls_census_adopt(c, node, LS_EDGE_ROOT_GRAPH, 0);

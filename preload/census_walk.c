@@ -190,6 +190,14 @@ uint32_t ls_census_find(struct ls_census *c, uintptr_t object) {
     return *slot_of(c, object) - 1; /* 0 - 1 is LS_CENSUS_NONE */
 }
 
+uint32_t ls_census_find_tensor(struct ls_census *c, uintptr_t object) {
+    uint32_t node = ls_census_find(c, object);
+    if (node == LS_CENSUS_NONE || c->node[node].state & LS_NODE_CANDIDATE ||
+        !(ls_census_traits(c, object) & LS_TRAIT_TENSOR) || c->node[node].label >= c->tensors)
+        return LS_CENSUS_NONE;
+    return (uint32_t)c->node[node].label;
+}
+
 static uint32_t add(struct ls_census *c, uint32_t *slot, struct ls_census_node node) {
     if (c->nodes == NODES_MAX) {
         c->cut = "there are more objects than it has memory for";

@@ -150,6 +150,9 @@ static inline uint32_t ls_census_traits(struct ls_census *c, uintptr_t object) {
 /* The node of an object, LS_CENSUS_NONE: it was not reached. */
 uint32_t ls_census_find(struct ls_census *c, uintptr_t object);
 
+/* The tensor that an object is, where it was reached. */
+uint32_t ls_census_find_tensor(struct ls_census *c, uintptr_t object);
+
 /* An object that the walk starts from. LS_CENSUS_NONE: it is known already, or there is no room. */
 uint32_t ls_census_root(struct ls_census *c, uintptr_t object, enum ls_edge kind, uint64_t label,
                         uint16_t held);

@@ -49,7 +49,6 @@ static const struct ls_python_layout table[] = {
         .stack = 64,
         .top = 72,
         .name_space = 56,
-        .generator = 16,
     },
     {
         .minor = 10,
@@ -72,7 +71,6 @@ static const struct ls_python_layout table[] = {
         .stack = 64,
         .top = 80,
         .name_space = 56,
-        .generator = 16,
     },
     {
         .minor = 11,

@@ -40,7 +40,7 @@ struct ls_python_layout {
     uint16_t stack, top;   /* a frame's temporaries: first (up to 3.10), and where they end */
     uint16_t name_space;   /* of a frame: the dict of a class body, a module or an exec() */
     uint16_t frame_behind; /* a frame object: its frame; 0: it is the frame */
-    uint16_t generator, generator_state; /* a generator: its frame, and whether it has one */
+    uint16_t generator, generator_state; /* in a generator: its frame, and whether it is one */
     uint16_t keys; /* a type made by `class`: the names of its objects' inline attributes */
 };
 

@@ -62,10 +62,8 @@ uintptr_t ls_python_frame_of_object(uintptr_t object) {
 }
 
 uintptr_t ls_python_frame_of_generator(uintptr_t generator) {
-    if (!layout()->generator)
+    if (!layout()->generator || !is_bare())
         return 0;
-    if (!is_bare())
-        return ls_python_word(generator, layout()->generator);
     int8_t state = *(const int8_t *)(generator + layout()->generator_state);
     return state <= 0 ? generator + layout()->generator : 0; /* above: it has returned */
 }

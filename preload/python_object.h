@@ -71,7 +71,8 @@ void ls_python_each_local(uintptr_t frame, ls_python_each *each, void *context);
 /* The dict in which the code of a class, a module or an exec() keeps its names; 0: none. */
 uintptr_t ls_python_name_space(uintptr_t frame);
 
-/* The frame of a frame object, of a generator, coroutine or asynchronous generator. 0: none. */
+/* The frame of a frame object; the one that lies within a generator, coroutine or asynchronous
+ * generator (until 3.10 they have a frame object). 0: none. */
 uintptr_t ls_python_frame_of_object(uintptr_t frame_object);
 uintptr_t ls_python_frame_of_generator(uintptr_t generator);
 

@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "../json_text.h"
-#include "../query.h"
+#include "workspaces.h"
 
 #define CALLERS 6 /* frames that tell which way led to a site */
 
@@ -32,10 +32,7 @@ static size_t read_workspaces(const struct ls_history *h, struct workspace **lis
     sqlite3_stmt *stmt;
     size_t count = 0, room = 0;
     *list = NULL;
-    if (sqlite3_prepare_v2(h->db,
-                           "SELECT DISTINCT COALESCE(block, 0), COALESCE(address, 0)"
-                           " FROM library_handle WHERE kind = 4",
-                           -1, &stmt, NULL) != SQLITE_OK)
+    if (sqlite3_prepare_v2(h->db, ls_workspaces_memory_sql, -1, &stmt, NULL) != SQLITE_OK)
         return 0;
     while (sqlite3_step(stmt) == SQLITE_ROW) {
         if (count == room) {
@@ -95,6 +92,25 @@ const struct ls_span **ls_course_of_site(const struct ls_course *course, uint32_
     return list;
 }
 
+/* ---- sites ---- */
+
+bool ls_course_same_function(const char *a, const char *b) {
+    const char *line[] = {strrchr(a, ':'), strrchr(b, ':')};
+    const char *function[] = {line[0] ? strchr(line[0], ' ') : NULL,
+                              line[1] ? strchr(line[1], ' ') : NULL};
+    return function[0] && function[1] && line[0] - a == line[1] - b &&
+           strncmp(a, b, (size_t)(line[0] - a)) == 0 && strcmp(function[0], function[1]) == 0;
+}
+
+bool ls_course_told_of(const struct ls_detect *d, const char *kind, const char *site) {
+    for (size_t i = 0; i < d->finding_count; i++)
+        if (strcmp(d->finding[i].kind, kind) == 0 &&
+            (strcmp(d->finding[i].site, site) == 0 ||
+             ls_course_same_function(d->finding[i].site, site)))
+            return true;
+    return false;
+}
+
 /* ---- steps and failures ---- */
 
 /* Spans that begin in [from, to). */
@@ -114,10 +130,10 @@ size_t ls_course_step(const struct ls_history *history, int loop, int64_t ts_ns)
             before = last;
             last = &history->step[i];
         }
-    /* A step that is cut off is none of the table's. More than one step's allocations since the
-     * last one's begin show that it was there. */
+    /* A step that is cut off may be none of the table's. Where all of a step's allocations were
+     * made since the last one's begin, what failed belongs to the next. */
     if (before && i == history->steps && last->end_ns <= ts_ns &&
-        born_in(history, last->start_ns, ts_ns) >
+        born_in(history, last->start_ns, ts_ns) >=
             born_in(history, before->start_ns, last->start_ns))
         return begun + 1;
     return begun;

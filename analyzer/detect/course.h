@@ -27,6 +27,12 @@ void ls_course_free(struct ls_course *course);
 const struct ls_span **ls_course_of_site(const struct ls_course *course, uint32_t site,
                                          size_t *count);
 
+/* Two sites on different lines of one function. */
+bool ls_course_same_function(const char *a, const char *b);
+
+/* Whether there is a finding of this kind at the site, or at another line of its function. */
+bool ls_course_told_of(const struct ls_detect *d, const char *kind, const char *site);
+
 /* How many steps of a loop have begun by then: the number, from 1, of the step that runs, also of
  * one that was cut off. */
 size_t ls_course_step(const struct ls_history *history, int loop, int64_t ts_ns);

@@ -25,6 +25,8 @@ static struct ls_window *add_window(struct ls_windows *all, struct ls_window win
 struct loop {
     int number;
     size_t steps;
+    size_t launching, copying; /* of them: with launches; with copies from or to the host */
+    bool told;                 /* by the program or its optimizer; else by a pattern of calls */
 };
 
 static int by_steps(const void *a, const void *b) {
@@ -42,18 +44,38 @@ static void add_loop(const struct ls_history *h, struct loop loop, size_t most,
             w->ts_ns[w->samples++] = h->step[i].start_ns;
 }
 
-static void add_loops(const struct ls_history *h, size_t most, struct ls_windows *all) {
+static struct loop *read_loops(const struct ls_history *h) {
     struct loop *loop = ls_course_new(h->steps + 1, sizeof *loop);
-    for (size_t i = 0; i < h->steps; i++) {
-        int number = h->step[i].loop;
-        if (number < 0 || (size_t)number > h->steps)
-            continue;
-        loop[number].number = number;
-        loop[number].steps++;
+    sqlite3_stmt *stmt;
+    if (sqlite3_prepare_v2(h->db,
+                           "SELECT loop, COUNT(*), SUM(launches > 0),"
+                           " SUM(h2d_bytes > 0 OR d2h_bytes > 0), source <> 'pattern'"
+                           " FROM step GROUP BY loop",
+                           -1, &stmt, NULL) != SQLITE_OK)
+        return loop;
+    for (size_t i = 0; i < h->steps && sqlite3_step(stmt) == SQLITE_ROW; i++) {
+        loop[i].number = sqlite3_column_int(stmt, 0);
+        loop[i].steps = (size_t)sqlite3_column_int64(stmt, 1);
+        loop[i].launching = (size_t)sqlite3_column_int64(stmt, 2);
+        loop[i].copying = (size_t)sqlite3_column_int64(stmt, 3);
+        loop[i].told = sqlite3_column_int(stmt, 4) != 0;
     }
+    sqlite3_finalize(stmt);
+    return loop;
+}
+
+/* Whether its turns are a program's iterations: they work, and either the host has a part in them
+ * or there are more than a model has layers, or a data set has parts. */
+static bool iterates(const struct loop *loop) {
+    return loop->steps >= LS_LINEAR_SAMPLES && loop->launching * 2 >= loop->steps &&
+           (loop->told || loop->copying * 2 >= loop->steps || loop->steps >= LS_LINEAR_BARE_STEPS);
+}
+
+static void add_loops(const struct ls_history *h, size_t most, struct ls_windows *all) {
+    struct loop *loop = read_loops(h);
     qsort(loop, h->steps + 1, sizeof *loop, by_steps);
     for (size_t i = 0; i <= h->steps && i < LOOPS_MOST; i++)
-        if (loop[i].steps >= LS_LINEAR_SAMPLES)
+        if (iterates(&loop[i]))
             add_loop(h, loop[i], most, all);
     free(loop);
 }

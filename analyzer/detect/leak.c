@@ -17,6 +17,7 @@
 #include "../human.h"
 #include "../json_text.h"
 #include "../query.h"
+#include "course.h"
 #include "detect.h"
 #include "owner.h"
 #include "thresholds.h"
@@ -364,8 +365,9 @@ static void report_groups(struct ls_detect *d, const struct ls_detector *self, s
         } else if (d->abrupt && !grows(g)) {
             live += g->held;
             live_bytes += g->bytes;
-        } else if (ls_finding_at(d, "linear-growth", g->site)) {
-            continue; /* told there, with what it leads to */
+        } else if (ls_finding_at(d, "linear-growth", g->site) ||
+                   ls_course_told_of(d, "pool-miss", g->site)) {
+            continue; /* told there, with what it leads to; what a pool still holds is no leak */
         } else if (g->reset < g->held || grows(g) || g->freed) {
             add_leak(d, g, frees_others);
         } /* else: one that the program left to its cudaDeviceReset on purpose */

@@ -62,7 +62,7 @@ static uint64_t live_of(const struct ls_span *const *span, size_t count, uint32_
 /* Where several ways lead to a line (two sessions with an arena each) and all of the later growth
  * came by one of them, only that one is meant. */
 static void narrow(struct ls_grower *g, const struct ls_span *const *span, size_t count) {
-    int64_t middle = g->from_ns + (g->to_ns - g->from_ns) / 2;
+    int64_t middle = g->middle_ns;
     uint64_t at[] = {live_of(span, count, g->stack, g->from_ns),
                      live_of(span, count, g->stack, middle),
                      live_of(span, count, g->stack, g->to_ns)};
@@ -132,6 +132,7 @@ static void add_grower(struct ls_search *s, const struct ls_course *c, const str
                             .loop = w->loop,
                             .from_ns = w->ts_ns[from],
                             .to_ns = w->ts_ns[to],
+                            .middle_ns = w->ts_ns[from + (to - from) / 2],
                             .turns = (to - from) * w->stride,
                             .first = y[from],
                             .last = y[to],
@@ -199,20 +200,60 @@ static double turns_left(const struct ls_grower *g, int64_t capacity) {
     return left > 0 ? left : 0;
 }
 
+static int64_t count_launches(sqlite3 *db, int64_t after_ns) {
+    sqlite3_stmt *stmt;
+    int64_t count = 0;
+    if (sqlite3_prepare_v2(db,
+                           "SELECT COUNT(*) FROM (SELECT 1 FROM call JOIN api ON api.id = call.api"
+                           " WHERE api.class IN ('launch', 'graph_launch') AND start_ns > ?"
+                           " LIMIT 1000)",
+                           -1, &stmt, NULL) != SQLITE_OK)
+        return 0;
+    sqlite3_bind_int64(stmt, 1, after_ns);
+    if (sqlite3_step(stmt) == SQLITE_ROW)
+        count = sqlite3_column_int64(stmt, 0);
+    sqlite3_finalize(stmt);
+    return count;
+}
+
+/* Given back, most of it, while the program went on to other work. */
+static bool only_a_phase(const struct ls_grower *g) {
+    size_t count;
+    uint64_t back = 0;
+    int64_t gone_ns = g->to_ns;
+    const struct ls_span **span = ls_course_of_site(g->course, g->site, &count);
+    for (size_t i = 0; i < count && span[i]->start_ns <= g->to_ns; i++)
+        if (g->to_ns < span[i]->end_ns && span[i]->end_ns != LS_NEVER) {
+            back += span[i]->size;
+            if (span[i]->end_ns > gone_ns)
+                gone_ns = span[i]->end_ns;
+        }
+    free(span);
+    return (double)back >= (1 - LS_LINEAR_DROP) * (double)g->last && !g->joined &&
+           count_launches(g->course->history->db, gone_ns) >= LS_LINEAR_AFTER;
+}
+
+/* Whether a failed request came from this loop, and what grows had a good part in it. */
+static bool led_to(const struct ls_grower *g, const struct ls_oom_event *oom, int64_t capacity) {
+    double all = capacity > 0 ? (double)capacity : (double)g->total;
+    double held = (g->joined ? 2 : 1) * (double)g->last;
+    return held >= LS_LINEAR_OOM_SHARE * all &&
+           ((double)(oom->ts_ns - g->to_ns) <= LS_LINEAR_OOM_STEPS * g->turn_ns ||
+            strcmp(oom->site ? oom->site : "", ls_history_site(g->course->history, g->site)) == 0);
+}
+
 static void forecast(struct ls_search *s, struct ls_grower *g) {
     const struct ls_history *h = s->history;
-    g->oom = ls_course_oom(s->ooms, h->device, g->from_ns);
+    const struct ls_oom_event *oom = ls_course_oom(s->ooms, h->device, g->from_ns);
     g->done = g->loop ? ls_course_step(h, g->loop, g->to_ns) : g->turns;
     g->turn_ns = (double)(g->to_ns - g->from_ns) / (double)g->turns;
-    int64_t capacity = h->capacity;
-    if (g->oom && capacity <= 0 && g->oom->device_total > 0)
-        capacity = g->oom->device_total;
-    g->capacity = capacity;
-    g->left = turns_left(g, capacity);
-    if (g->oom && (double)g->last < LS_LINEAR_OOM_SHARE * (double)g->total)
-        g->oom = NULL; /* memory ran out, but not for this */
-    if (g->oom)
-        g->oom_step = g->loop ? ls_course_step(h, g->loop, g->oom->ts_ns) : 0;
+    g->capacity =
+        h->capacity > 0 || !oom || oom->device_total <= 0 ? h->capacity : oom->device_total;
+    g->left = turns_left(g, g->capacity);
+    if (!oom || !led_to(g, oom, g->capacity))
+        return;
+    g->oom = oom;
+    g->oom_step = g->loop ? ls_course_step(h, g->loop, oom->ts_ns) : 0;
 }
 
 /* An end-of-run list is the leak detector's; it looks at what the program itself allocated. */
@@ -237,7 +278,7 @@ static void judge(struct ls_search *s) {
     for (size_t i = 0; i < all->count; i++) {
         struct ls_grower *g = &all->at[i];
         forecast(s, g);
-        if (!by_maxima(g) && !is_leaks(s, g))
+        if (!by_maxima(g) && !is_leaks(s, g) && (g->oom || !only_a_phase(g)))
             all->at[kept++] = *g;
     }
     all->count = kept;

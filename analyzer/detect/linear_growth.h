@@ -11,20 +11,20 @@
 /* What one site holds over a part of the recording. Sizes in bytes. */
 struct ls_grower {
     const struct ls_course *course;
-    uint32_t site, stack;       /* stack: of the last of its largest allocations */
-    int loop;                   /* turns are steps of it; 0: turns are equal parts of the time */
-    int64_t from_ns, to_ns;     /* the rise */
-    size_t turns, done;         /* in the rise; of the loop up to its end */
-    uint64_t first, last;       /* held at its begin and at its end */
-    uint64_t total;             /* of all sites at its end */
-    double per_turn, turn_ns;   /* bytes, ns */
-    bool released;              /* given back within the recording, while it went on */
-    size_t made, blocks;        /* in the rise; live at its end */
-    size_t unfreed;             /* of those: to the end of the recording */
-    uint64_t smallest, largest; /* of the live ones */
-    bool regrown, joined;       /* one block made larger each time; while the old one is there */
-    int64_t capacity;           /* of the device, 0: not known */
-    double left;                /* turns until it is full, from to_ns on; -1: not known */
+    uint32_t site, stack; /* stack: of the last of its largest allocations */
+    int loop;             /* turns are steps of it; 0: turns are equal parts of the time */
+    int64_t from_ns, middle_ns, to_ns; /* the rise */
+    size_t turns, done;                /* in the rise; of the loop up to its end */
+    uint64_t first, last;              /* held at its begin and at its end */
+    uint64_t total;                    /* of all sites at its end */
+    double per_turn, turn_ns;          /* bytes, ns */
+    bool released;                     /* given back within the recording, while it went on */
+    size_t made, blocks;               /* in the rise; live at its end */
+    size_t unfreed;                    /* of those: to the end of the recording */
+    uint64_t smallest, largest;        /* of the live ones */
+    bool regrown, joined; /* one block made larger each time; while the old one is there */
+    int64_t capacity;     /* of the device, 0: not known */
+    double left;          /* turns until it is full, from to_ns on; -1: not known */
     const struct ls_oom_event *oom; /* that it led to, or NULL */
     size_t oom_step;                /* step in which that was; 0: not known */
 };

@@ -56,9 +56,10 @@ static double seconds_left(const struct ls_grower *g) {
 static enum ls_severity severity_of(const struct ls_detect *d, const struct ls_grower *g,
                                     uint64_t held) {
     double share = (double)held / (double)(g->capacity > 0 ? g->capacity : d->capacity);
-    enum ls_severity severity = share >= LS_SHARE_PROBLEM      ? LS_PROBLEM
-                                : share >= LS_SHARE_NEGLIGIBLE ? LS_WARNING
-                                                               : LS_INFO;
+    bool soon = g->capacity > 0 && g->left >= 0 && g->left <= LS_LINEAR_SOON * (double)g->done;
+    enum ls_severity severity = share >= LS_SHARE_PROBLEM || soon ? LS_PROBLEM
+                                : share >= LS_SHARE_NEGLIGIBLE    ? LS_WARNING
+                                                                  : LS_INFO;
     if (g->oom)
         return LS_PROBLEM;
     if (g->released && severity == LS_PROBLEM)

@@ -142,14 +142,20 @@ static void add(struct ls_detect *d, const struct ls_ooms *all, size_t at) {
 static int run(struct ls_detect *d, const struct ls_detector *self) {
     int rc;
     const struct ls_ooms *all = ls_ooms_of(d, &rc);
+    size_t *first = all ? calloc(all->count + 1, sizeof *first) : NULL, groups = 0;
     (void)self;
+    if (all && !first)
+        ls_detect_no_memory();
     for (size_t i = 0; all && i < all->count; i++) {
-        bool first = true;
-        for (size_t before = 0; before < i && first; before++)
-            first = !same_group(&all->oom[before], &all->oom[i]);
-        if (first)
-            add(d, all, i);
+        size_t g = 0;
+        while (g < groups && !same_group(&all->oom[first[g]], &all->oom[i]))
+            g++;
+        if (g == groups)
+            first[groups++] = i;
     }
+    for (size_t g = 0; g < groups; g++)
+        add(d, all, first[g]);
+    free(first);
     return rc;
 }
 

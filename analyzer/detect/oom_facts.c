@@ -223,6 +223,20 @@ static bool worth_a_state(const struct ls_ooms *all, size_t at) {
     return same < LS_OOM_STATES_SITE;
 }
 
+/* Without a state: as the first ooms of the same site, which had one; else by the figures alone. */
+static enum ls_oom_verdict judge_as(const struct ls_ooms *all, const struct ls_oom *o) {
+    for (size_t i = 0; i < all->count && i < LS_OOM_STATES && &all->oom[i] < o; i++) {
+        const struct ls_oom *before = &all->oom[i];
+        if (before->has_state && before->device == o->device && before->reported == o->reported &&
+            strcmp(before->site, o->site) == 0)
+            return before->verdict;
+    }
+    enum ls_oom_verdict verdict = judge(o);
+    return verdict == LS_OOM_LIVE && o->reported && o->cached > 0 && o->cached >= o->missing
+               ? LS_OOM_FRAGMENTED
+               : verdict;
+}
+
 static void read_settings(struct ls_detect *d, struct ls_ooms *all) {
     char *allocator = ls_query_meta(d->db, "allocator");
     all->expandable = allocator && strcmp(allocator, "expandable_segments") == 0;
@@ -253,7 +267,7 @@ const struct ls_ooms *ls_ooms_of(struct ls_detect *d, int *rc) {
             o->has_state = true;
         }
         complete(o);
-        o->verdict = judge(o);
+        o->verdict = o->has_state ? judge(o) : judge_as(all, o);
     }
     d->ooms = all;
     all->remains = ls_oom_remains_find(d, all);

@@ -62,14 +62,32 @@ static void add(struct stream *s, struct request request) {
     s->at[s->count++] = request;
 }
 
-static struct stream *stream_of(struct stream *all, size_t *count, const char *owner,
+/* Streams by owner, or by the function that asked: a pool that asks once more after it gave back
+ * does so on another line of it. */
+struct streams {
+    struct stream *at;
+    size_t count;
+    uint32_t *of_site; /* index plus 1 */
+};
+
+static struct stream *stream_of(const struct ls_history *h, struct streams *all, const char *owner,
                                 uint32_t site) {
-    for (size_t i = 0; i < *count; i++)
-        if (owner ? all[i].owner == owner : !all[i].owner && all[i].site == site)
-            return &all[i];
-    struct stream *s = &all[(*count)++];
-    *s = (struct stream){.owner = owner, .site = site};
-    return s;
+    uint32_t found = owner ? 0 : all->of_site[site];
+    for (uint32_t i = 0; !found && i < all->count; i++) {
+        const struct stream *s = &all->at[i];
+        if (owner ? s->owner == owner
+                  : !s->owner &&
+                        (s->site == site || ls_course_same_function(ls_history_site(h, s->site),
+                                                                    ls_history_site(h, site))))
+            found = i + 1;
+    }
+    if (!found) {
+        all->at[all->count++] = (struct stream){.history = h, .owner = owner, .site = site};
+        found = (uint32_t)all->count;
+    }
+    if (!owner)
+        all->of_site[site] = found;
+    return &all->at[found - 1];
 }
 
 /* The step that each request was made in; requests are in order of time. */
@@ -339,7 +357,7 @@ static double factor_of(const struct stream *s) {
     return rounded ? (double)s->bytes / (double)rounded : 0;
 }
 
-__attribute__((noinline)) static bool is_miss(const struct stream *s) {
+static bool is_miss(const struct stream *s) {
     return s->misses >= (s->segments ? LS_POOL_SEGMENTS : LS_POOL_CALLS) &&
            (double)s->missed >= LS_POOL_MISSES * (double)s->bytes &&
            (double)s->bytes >= LS_POOL_TURNOVER * (double)s->most &&
@@ -411,7 +429,7 @@ static void describe(struct ls_detect *d, const char *kind, struct stream *s) {
     struct ls_finding *f = ls_finding_add(d, kind);
     double share = ls_share_of_run(d, s->time_ns);
     double spared = 1 - (double)s->octave_calls / (double)s->count;
-    f->site = ls_format("%s", ls_history_site(s->history, s->owner ? main_site(s) : s->site));
+    f->site = ls_format("%s", ls_history_site(s->history, main_site(s)));
     f->severity = share >= LS_SHARE_PROBLEM      ? LS_PROBLEM
                   : share >= LS_SHARE_NEGLIGIBLE ? LS_WARNING
                                                  : LS_INFO;
@@ -465,8 +483,7 @@ static void describe(struct ls_detect *d, const char *kind, struct stream *s) {
 }
 
 static bool grows(struct ls_detect *d, const struct stream *s) {
-    return ls_finding_at(d, "linear-growth",
-                         ls_history_site(s->history, s->owner ? main_site(s) : s->site)) != NULL;
+    return ls_finding_at(d, "linear-growth", ls_history_site(s->history, main_site(s))) != NULL;
 }
 
 static void judge(struct ls_detect *d, const char *kind, struct stream *s) {
@@ -480,8 +497,8 @@ static void judge(struct ls_detect *d, const char *kind, struct stream *s) {
 
 static void look(struct ls_detect *d, const char *kind, const struct ls_course *c) {
     const struct ls_history *h = c->history;
-    struct stream *all = ls_course_new(ls_history_site_count(h) + 32, sizeof *all);
-    size_t count = 0;
+    struct streams all = {.at = ls_course_new(ls_history_site_count(h) + 64, sizeof *all.at)};
+    all.of_site = ls_course_new(ls_history_site_count(h), sizeof *all.of_site);
     uint32_t stacks = 0;
     for (size_t i = 0; i < c->spans; i++)
         stacks = c->span[i].stack > stacks ? c->span[i].stack : stacks;
@@ -495,16 +512,15 @@ static void look(struct ls_detect *d, const char *kind, const struct ls_course *
         asked[span->stack] = true;
         if (o->rule == LS_OWNER_LIBRARY)
             continue;
-        struct stream *s =
-            stream_of(all, &count, o->rule == LS_OWNER_POOL ? o->name : NULL, span->site);
-        s->history = h;
-        add(s, request_of(span));
+        add(stream_of(h, &all, o->rule == LS_OWNER_POOL ? o->name : NULL, span->site),
+            request_of(span));
     }
-    for (size_t i = 0; i < count; i++)
-        judge(d, kind, &all[i]);
+    for (size_t i = 0; i < all.count; i++)
+        judge(d, kind, &all.at[i]);
     free(owner);
     free(asked);
-    free(all);
+    free(all.of_site);
+    free(all.at);
 }
 
 static int run(struct ls_detect *d, const struct ls_detector *self) {

@@ -316,7 +316,10 @@ static void look(struct ls_detect *d, const char *kind, const struct ls_history 
     follow(&c);
     note_live(&c);
     note_oom(&c, ooms);
-    if (is_ratchet(&c))
+    /* What grows is larger each time, too: one cause, told once. */
+    const char *site = c.oom && c.oom->site ? c.oom->site : ls_history_site(h, main_site(&c));
+    if (is_ratchet(&c) && !ls_course_told_of(d, "linear-growth", site) &&
+        !ls_course_told_of(d, "linear-growth", ls_history_site(h, main_site(&c))))
         describe(d, kind, &c);
     free(c.record);
 }

@@ -139,6 +139,16 @@
 /* Four samples are three rises in a row: a warm-up (optimizer state, first shapes) has two. A
  * program that fills a device in a handful of steps has no more. */
 #define LS_LINEAR_SAMPLES 4
+/* A loop that was told by a pattern of calls and that the host has no part in may be the layers of
+ * one forward pass; few models have so many of one kind. */
+#define LS_LINEAR_BARE_STEPS 100
+/* Held by a line when it was given back, and then so many launches: the program went on without it,
+ * so it was a phase (a forward pass, an epoch's results), not growth of the run. */
+#define LS_LINEAR_AFTER 16
+/* Memory that ran out within so many steps after the last sample was asked for by this loop. */
+#define LS_LINEAR_OOM_STEPS 3
+/* Full within so many times the steps until now: no long run will see its end. */
+#define LS_LINEAR_SOON 10
 /* Moments without a meaning are less sure: a rise must last for so many of them. */
 #define LS_LINEAR_EVEN_SAMPLES 8
 /* Of time outside of steps only what allocates is looked at: less is a checkpoint, not a loop. */

@@ -1,6 +1,6 @@
 """A training loop that keeps more than it means to. argv[1]: slices (of each step's output), losses (with
-their graphs), sum (of losses), packed (modules dropped from a checkpoint in one buffer), cycle, or healthy.
-The census is made at exit."""
+their graphs), sum (of losses), packed (modules dropped from a checkpoint in one buffer), evaluate (without
+no_grad()), cycle, or healthy. The census is made at exit."""
 
 import gc
 import sys
@@ -59,10 +59,15 @@ if HOW == "packed":
 tied = [model[0].weight, model[0].weight]
 query, key, value = torch.randn(64, 3 * 256, device="cuda").chunk(3, 1)
 for _ in range(STEPS):
+    if HOW == "evaluate":
+        kept.append(model(torch.randn(4096, 256, device="cuda")))
+        continue
     step(torch.randn(4096, 256, device="cuda"))
 torch.cuda.synchronize()
 if HOW == "losses":
     print(f"bytes={sum(4096 * (2 * 1024 + 2 * 256) * 4 for _ in kept)} own={512 * len(kept)}")
+elif HOW == "evaluate":
+    print(f"bytes={STEPS * 4096 * (2 * 1024 + 256) * 4}")
 elif HOW == "slices":
     print(f"bytes={len(kept) * (4096 - 1) * 256 * 4}")
 elif HOW == "sum":

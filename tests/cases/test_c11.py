@@ -51,7 +51,7 @@ def test_healthy_programs(case, mode):
     assert {f["kind"] for f in case.above_info()} <= {"pageable-copy"}, case.summary()
 
 
-@pytest.mark.parametrize("script", ["transformer", "resnet", "lstm", "iterate"])
+@pytest.mark.parametrize("script", ["transformer", "resnet", "lstm"])
 def test_healthy_workloads(case, script):
     case.play(script, memory="4G", status=None)
     case.none("linear-growth", "delayed-release", "ratchet", "peak-overlap", "pool-miss")

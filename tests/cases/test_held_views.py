@@ -8,8 +8,20 @@ KIND = "storage-held-by-views"
 EXIT = {"LAYOUTSPY_CENSUS": "exit"}
 
 
+TRIES = 5  # where others keep the machine busy, two seconds may not be enough for a census
+
+
+def whole(case, *script, **how):
+    """Records until the census was not cut short."""
+    for _ in range(TRIES):
+        case.out.unlink(missing_ok=True)
+        case.play(*script, **how)
+        if not case.trace().one("SELECT COUNT(*) FROM census WHERE detail = 'its time ran out'"):
+            return
+
+
 def play(case, how):
-    case.play("held_views", how, memory="1G", more_env=EXIT)
+    whole(case, "held_views", how, memory="900M", more_env=EXIT)
     return case.one(KIND, "problem")
 
 
@@ -42,21 +54,36 @@ def test_modules_left_of_one_buffer(case):
     assert finding["evidence"]["shape"] == "views" and "loaded" in finding["title"]
 
 
+def test_evaluation_with_gradients(case):
+    """The forgotten no_grad(): each output that is kept holds its forward pass."""
+    finding = play(case, "evaluate")
+    assert near(finding["gain_bytes"], case.printed()["bytes"], 0.05)
+    assert "kept[*]" in finding["title"] and "no_grad" in finding["advice"]
+
+
 def test_cycles(case):
-    case.play("held_views", "cycle", memory="1G", more_env=EXIT)
+    whole(case, "held_views", "cycle", memory="1G", more_env=EXIT)
     finding = case.one(KIND, "warning")
     case.at(finding, "held_views.py", "cycle", "__init__")
     assert finding["evidence"]["shape"] == "cycle" and near(finding["bytes"], case.printed()["bytes"])
 
 
 def test_healthy(case):
-    case.play("held_views", "healthy", memory="1G", more_env=EXIT)
+    whole(case, "held_views", "healthy", memory="1G", more_env=EXIT)
     case.none(KIND)
+    assert KIND not in [s["kind"] for s in case.told["skipped"]]
+
+
+@pytest.mark.parametrize("how", ["train", "generate", "pyramid"])
+def test_healthy_in_the_middle(case, how):
+    """The census is made within a step, where everything is in use."""
+    whole(case, "held_rightly", how, memory="900M")
+    assert not [f for f in case.found(KIND) if f["severity"] != "info"], case.summary()
     assert KIND not in [s["kind"] for s in case.told["skipped"]]
 
 
 @pytest.mark.parametrize("script", ["transformer", "resnet", "lstm"])
 def test_healthy_loops(case, script):
-    case.play(script, more_env=EXIT)
+    whole(case, script, more_env=EXIT)
     assert not [f for f in case.found(KIND) if f["severity"] != "info"], case.summary()
     assert KIND not in [s["kind"] for s in case.told["skipped"]]

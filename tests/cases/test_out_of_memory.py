@@ -1,5 +1,7 @@
 """Other ends of memory, each with its own reason, and the usual advice only where it is right."""
 
+import sqlite3
+
 import pytest
 
 from case import MIB
@@ -57,6 +59,28 @@ def test_asked_beside_the_allocator(case):
     assert "empty_cache()" in oom["advice"]
     assert oom["site"].endswith(" beside")
     case.only("oom")
+
+
+def edited(case, change):
+    """The report after figures of the trace were changed: what one simulated process cannot bring about."""
+    with sqlite3.connect(case.out) as db:
+        db.execute(change)
+    case.told = case.report()
+    return case.one("oom", "problem")
+
+
+def test_others_hold_the_device(case):
+    verdict(case, "full")
+    oom = edited(case, f"UPDATE oom SET device_total = {4096 * MIB}, device_free = {100 * MIB}")
+    assert oom["evidence"]["verdict"] == "held by other processes or contexts"
+    assert oom["evidence"]["held_by_others"] == (4096 - 100 - 1800) * MIB
+    assert "nvidia-smi" in oom["advice"] and "batch" not in oom["advice"]
+
+
+def test_a_library_asked(case):
+    verdict(case, "beside")
+    oom = edited(case, "UPDATE oom SET owner = 'NCCL'")
+    assert "asked for by NCCL" in oom["title"] and "1.46 GiB" in oom["title"]
 
 
 def test_an_exception_that_is_kept(case):

@@ -135,7 +135,6 @@ async def wait_for():
 
 
 coroutine = wait_for()
-coroutine.send(None) if sys.version_info < (3, 8) else None
 
 
 def fail():
@@ -265,7 +264,7 @@ class RudeKey(str):
         raise RuntimeError("do not compare")
 
     def __hash__(self):
-        return hash(str(self, )) if False else 5
+        return 5
 
 
 class Dies:
@@ -322,57 +321,69 @@ def handling():
     raise KeyError(sys.getsizeof(raised_here))
 
 
-def main():
-    ready, over = threading.Event(), threading.Event()
-    thread = threading.Thread(target=thread_main, args=(ready, over))
-    thread.start()
-    ready.wait()
+def paths_of_all():
+    """The first census, whose paths are compared."""
     local_of_main = {"x": Tensor(72)}
     cell_of_main = Tensor(73)
-    cycle()
-    cycle_of_lists()
     weak = weakref.ref(local_of_main["x"])
-    call()
-    census()  # of this the first: what it makes once is made
-    gc.collect()
+    cell = (lambda: cell_of_main)()
     cycle()
     cycle_of_lists()
-    objects = everything()
-    before = counts(objects)
     try:
         handling()
     except KeyError as error:
-        traceback = error.__traceback__
-        context = (error.__context__, error.__cause__, error.args)
-        gc.disable()
-        collected = gc.get_count()
+        before = (error.__traceback__, error.__context__, error.__cause__, error.args)
         census()
-        enabled = gc.isenabled()
-        gc.enable()
-        if enabled:
-            print("the collector was switched on")
-        if error.__traceback__ is not traceback or (error.__context__, error.__cause__, error.args) != context:
+        if (error.__traceback__, error.__context__, error.__cause__, error.args) != before:
             print("the exception has changed")
-        if gc.get_count()[2] != collected[2]:
-            print("a collection ran")
         if sys.exc_info()[1] is not error:
             print("another exception is being handled")
-    del error, traceback, context
+    del local_of_main, cell
+    if weak() is not None:
+        print("a tensor lives on")
+
+
+def counts_of_all():
+    """What is made once is made: now nothing may differ."""
+    gc.collect()
+    cycle()
+    objects = everything()
+    before = counts(objects)
+    census()
     after = counts(objects)
     for o, a, b in zip(objects, before, after):
         if a != b:
             print(f"{type(o).__name__} {o!r:.80} had {a} references, has {b}")
-    del objects, o
-    if not gc.isenabled():
-        print("the collector is off")
+
+
+def collector():
+    for switched in (True, False):
+        gc.enable() if switched else gc.disable()
+        before = gc.get_stats()
+        census()
+        if gc.isenabled() != switched:
+            print("the collector was switched", "off" if switched else "on")
+        if not switched and gc.get_stats() != before:
+            print("a collection ran")
+    gc.enable()
+
+
+def main():
+    ready, over = threading.Event(), threading.Event()
+    thread = threading.Thread(target=thread_main, args=(ready, over), daemon=True)
+    thread.start()
+    ready.wait()
+    call()
+    asked.clear()
+    gc.disable()
+    paths_of_all()
     if asked:
         print("asked:", sorted(set(asked)))
+    gc.enable()
+    counts_of_all()
+    collector()
     if DisableTorchFunction.entered:
         print("the guard was not left")
-    cell = (lambda: cell_of_main)()
-    del local_of_main, cell
-    if weak() is not None:
-        print("a tensor lives on")
     over.set()
     thread.join()
     coroutine.close()

@@ -24,7 +24,7 @@ LONG = os.environ.get("LAYOUTSPY_LONG") == "1"
 REPEATS, ROUNDS, KILLS, RANKS = 200, 200 if LONG else 10, 200 if LONG else 10, 4
 SCRIPT = HERE / "oom_stress.py"
 FAILS = {"pin": {"STANDIN_FAIL": "cudaHostAlloc:*:2"}}
-OOM = "_ZN3c1026reportOutOfMemoryToProfilerElmmNS_6DeviceE"
+OOM = "_ZN3c1027reportOutOfMemoryToProfilerElmmNS_6DeviceE"
 
 # What recording may add to a process in 200 failures (the tables of stacks and of code objects), what
 # the collector may need, and what a spool may hold: all far below what 200 failures take by the byte.
