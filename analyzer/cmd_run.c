@@ -200,6 +200,10 @@ static void sum_up_others(const struct ls_launch *launch, const struct ls_beside
         fprintf(stderr, "  ... and %d more beside it: layoutspy info names them\n", more);
 }
 
+static bool memory_ran_out(sqlite3 *db) {
+    return ls_query_int(db, 0, "SELECT EXISTS(SELECT 1 FROM oom WHERE recovered IS NOT 1)") != 0;
+}
+
 /* Also waits for the collector: as the first process of a container we end it by ending. */
 static void sum_up(const struct ls_launch *launch, int status, bool quiet) {
     struct ls_trace trace;
@@ -214,7 +218,8 @@ static void sum_up(const struct ls_launch *launch, int status, bool quiet) {
     note_ending(&trace, launch);
     if (!quiet && !trace.partial && ls_detect_run(&trace) == LS_EXIT_OK &&
         ls_render_summary(&trace, stderr) == SQLITE_OK)
-        fprintf(stderr, "  trace: %s; next: %s report %s\n", path, program_invocation_name, path);
+        fprintf(stderr, "  trace: %s; next: %s %s %s\n", path, program_invocation_name,
+                memory_ran_out(trace.db) ? "oom" : "report", path);
     ls_trace_close(&trace);
     if (quiet)
         return;

@@ -24,7 +24,7 @@
 #define DRAIN_BUSY_MS 5    /* when much has come: an oom waits for all that came before it */
 #define DRAIN_QUIET_MS 200 /* when nothing has come for a while */
 #define QUIET_DRAINS 40
-#define BUSY_RECORDS 4096
+#define BUSY_RECORDS 500
 #define LOCK_WAIT_MS 5000
 #define LOCK_POLL_MS 20
 #define LIVE_DRAIN_MS 1000 /* for a live target's collector to answer */

@@ -82,7 +82,3 @@ char *ls_failures_text(sqlite3 *db) {
     sqlite3_finalize(stmt);
     return text;
 }
-
-int64_t ls_failures_of_memory(sqlite3 *db) {
-    return ls_query_int(db, 0, "SELECT COUNT(*) FROM call WHERE status = 2 AND flags & 1 = 0");
-}

@@ -16,7 +16,7 @@
  */
 char *ls_failures_text(sqlite3 *db);
 
-/* How many calls found no memory (status 2). */
-int64_t ls_failures_of_memory(sqlite3 *db);
+/* Calls that found no memory, as SQL has it. */
+#define LS_FAILED_FOR_MEMORY "status = 2 AND flags & 1 = 0"
 
 #endif

@@ -1,6 +1,6 @@
 /*
- * ingest_oom_row.c - the row of an episode, and what is taken up from it. See ingest_oom.h.
- * One thread; not async-signal-safe.
+ * ingest_oom_row.c - the row of an episode, and what is taken up from it and from the last calls.
+ * See ingest_oom.h. One thread; not async-signal-safe.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -133,4 +133,59 @@ void ls_oom_load(struct ls_ingest *ingest) {
         "oom_call.id BETWEEN first_call AND last_call AND oom_call.oom=oom.id AND kind=5)) "
         "FROM oom ORDER BY id",
         load_oom, ingest);
+}
+
+void ls_oom_take_up(struct ls_ingest *ingest, const struct ls_timed_call *call) {
+    struct ls_ooms *ooms = &ingest->ooms;
+    const struct ls_oom *oom = call->thread < ooms->threads ? &ooms->at[call->thread] : NULL;
+    if (oom && call->id <= oom->last_call && oom->state != LS_OOM_PRELUDE)
+        return;
+    /* What it gave back is looked up later; an open episode has had all that belongs to it. */
+    bool open = oom && oom->state >= LS_OOM_OPEN;
+    ooms->ended_bytes = !open && call->record->status == 0;
+    ooms->taking_up = true;
+    ls_oom_track(ingest, call);
+    ooms->taking_up = false;
+}
+
+/* A row of what ended, into the step that ended it. */
+static void load_returned(sqlite3_stmt *stmt, void *context) {
+    struct ls_ooms *ooms = context;
+    int64_t id = sqlite3_column_int64(stmt, 0);
+    for (uint32_t thread = 0; thread < ooms->threads; thread++) {
+        struct ls_oom *oom = &ooms->at[thread];
+        for (size_t i = 0; oom->state == LS_OOM_PRELUDE && i < oom->prelude_count; i++)
+            if (oom->prelude[i].id == id)
+                oom->prelude[i].bytes = (uint64_t)sqlite3_column_int64(stmt, 1);
+    }
+}
+
+static int64_t first_prelude(const struct ls_ooms *ooms) {
+    int64_t first = INT64_MAX;
+    for (uint32_t thread = 0; thread < ooms->threads; thread++) {
+        const struct ls_oom *oom = &ooms->at[thread];
+        if (oom->state == LS_OOM_PRELUDE && oom->flushed_calls > 0 && oom->first_call < first)
+            first = oom->first_call;
+    }
+    return first;
+}
+
+void ls_oom_taken_up(struct ls_ingest *ingest) {
+    struct ls_ooms *ooms = &ingest->ooms;
+    char sql[160];
+    int64_t first = first_prelude(ooms);
+    if (first == INT64_MAX)
+        return;
+    snprintf(sql, sizeof sql,
+             "SELECT end_call,SUM(size) FROM allocation WHERE end_call>=%lld AND kind NOT IN "
+             "(%d,%d,%d) GROUP BY end_call",
+             (long long)first, LS_MEMORY_PINNED, LS_MEMORY_REGISTERED, LS_MEMORY_IPC);
+    ls_db_each(&ingest->db, sql, load_returned, ooms);
+    for (uint32_t thread = 0; thread < ooms->threads; thread++) {
+        struct ls_oom *oom = &ooms->at[thread];
+        oom->flushed_bytes = oom->state == LS_OOM_PRELUDE ? 0 : oom->flushed_bytes;
+        for (size_t i = 0; oom->state == LS_OOM_PRELUDE && i < oom->prelude_count; i++)
+            if (oom->prelude[i].kind == LS_OOM_GIVEN_BACK)
+                oom->flushed_bytes += oom->prelude[i].bytes;
+    }
 }

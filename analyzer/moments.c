@@ -9,9 +9,9 @@
 
 #define DEVICES_MOST 256
 #define OOMS_MOST 64 /* of a device, the first ones: later ones are mostly their consequence */
-/* Lifetimes that all moments of a device may look at together, some 2 s of work: a recording of
+/* Lifetimes that all ooms of a device may look at together, some 1 s of work: a recording of
  * tens of millions has to be there soon after the program's end, too. */
-#define VISITS_MOST 200000000
+#define VISITS_MOST 64000000
 
 struct moments {
     struct ls_trace_db *db;

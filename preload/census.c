@@ -21,6 +21,7 @@
 #include "wrap.h"
 
 #define PAUSE_SHORTEST 50000000u /* ns */
+enum { UNTIL_PATHS = 1300 };     /* ms after the beginning */
 #define PAUSES_MAX 20            /* doublings */
 
 _Atomic uint32_t ls_census_seen;
@@ -65,7 +66,8 @@ static void write_failure(struct ls_thread *self, enum ls_census_reason reason, 
 static void look_at_everything(struct ls_census *c) {
     ls_census_roots(c);
     ls_census_lost(c);
-    ls_census_paths(c, 0);
+    ls_census_phase(c, UNTIL_PATHS);
+    ls_census_paths(c, 0, c->tensors);
     ls_torch_guard(c->torch);
     ls_census_tensors(c);
     ls_census_graphs(c);

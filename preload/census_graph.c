@@ -14,7 +14,7 @@
 
 #include "census_tensor.h"
 
-enum { UNTIL_GRAPHS = 1950 }; /* ms after the beginning */
+enum { UNTIL_GRAPHS = 1900 }; /* ms after the beginning */
 
 #define NODES_MAX (1u << 17) /* nodes that are looked at */
 #define NODE_SLOTS (1u << 18)
@@ -39,7 +39,7 @@ struct graphs {
     void **node;      /* references of ours, in the order of the walk */
     uint32_t *tensor; /* of each node: the one that leads to it */
     uint32_t *slot;
-    uint32_t nodes, next, first; /* first: nodes below are some tensor's grad_fn */
+    uint32_t nodes, next;
     struct node_type types[64];
     unsigned hooks_untold; /* this PyTorch does not say whether there are hooks */
 };
@@ -86,8 +86,9 @@ static void add_getters(struct node_type *type, void *dict) {
         if (strncmp(name, raw, sizeof raw - 1) != 0 || type->count == SAVED_MAX)
             continue;
         /* The name lies in the descriptor's definition, for as long as the type. */
-        type->saved[type->count++] =
-            (struct saved){value, *(const char *const *)ls_python_word((uintptr_t)value, 40) + 4};
+        type->saved[type->count++] = (struct saved){
+            value,
+            *(const char *const *)ls_python_word((uintptr_t)value, LS_GETTER_DEFINITION) + 4};
     }
 }
 
@@ -127,8 +128,9 @@ static void describe_way(struct graphs *g, uint32_t node, const char *saved, cha
     const struct ls_census_tensor *from = &g->c->tensor[g->tensor[node]];
     const char *type =
         (const char *)ls_python_word(ls_python_type((uintptr_t)g->node[node]), LS_TYPE_NAME);
+    bool own = from->grad_fn == g->node[node];
     snprintf(out, WAY_MAX, "%s.grad_fn%s%s%s%s", from->texts ? g->c->text + from->text : "<tensor>",
-             node < g->first ? "" : "...", node < g->first ? "" : type, *saved ? "." : "", saved);
+             own ? "" : "...", own ? "" : type, *saved ? "." : "", saved);
 }
 
 /* Storages that were reached by no path before are held by the one that led here. */
@@ -137,25 +139,27 @@ static void credit(struct graphs *g, uint32_t node, struct ls_census_storage *st
     if (storage->reached)
         return;
     storage->reached = true;
-    if (!from->facts)
-        return; /* the graph hangs on a tensor of the host's */
+    if (!from->facts || !ls_census_is_held(from))
+        return; /* the graph hangs on a tensor of the host's, or on another graph */
     const struct ls_tensor_facts *facts = (const void *)(g->c->text + from->facts);
     struct ls_census_storage *holder = &g->c->storage[facts->storage - 1];
     if (holder != storage)
         holder->held_by_graph += storage->bytes;
 }
 
-static struct ls_census_storage *storage_of(struct ls_census *c, uint32_t tensor) {
-    const struct ls_tensor_facts *facts = (const void *)(c->text + c->tensor[tensor].facts);
-    return c->tensor[tensor].facts ? &c->storage[facts->storage - 1] : NULL;
-}
-
-/* Tensors from `first` on were found on the way. */
-static void describe_found(struct graphs *g, uint32_t node, uint32_t first) {
+/* These were found on the way, or have a path now. */
+static void put_found(struct graphs *g, uint32_t node, uint32_t first, uint32_t end) {
+    struct ls_census *c = g->c;
     bool made;
-    for (uint32_t i = first; i < g->c->tensors && !ls_census_late(g->c); i++)
-        if (ls_census_describe(g->c, i, (void *)g->c->tensor[i].object, &made))
-            credit(g, node, storage_of(g->c, i));
+    ls_census_paths(c, first, end);
+    for (uint32_t i = first; i < end && !ls_census_late(c); i++) {
+        if (!(c->tensor[i].flags & LS_TENSOR_GRAPH))
+            continue;
+        if (!c->tensor[i].facts)
+            ls_census_describe(c, i, (void *)c->tensor[i].object, &made);
+        if (c->tensor[i].facts)
+            credit(g, node, ls_census_storage_of(c, i));
+    }
 }
 
 static bool is_temporary(const void *object) {
@@ -167,10 +171,12 @@ static void put_tensor(struct graphs *g, uint32_t node, const char *name, void *
     struct ls_census *c = g->c;
     uint32_t known = ls_census_find_tensor(c, (uintptr_t)object), first = c->tensors;
     bool made, ours = is_temporary(object);
-    if (known != LS_CENSUS_NONE && c->tensor[known].paths > 0) {
+    if (known != LS_CENSUS_NONE && ls_census_is_held(&c->tensor[known])) {
         c->tensor[known].flags |= LS_TENSOR_GRAPH;
         return;
     }
+    if (known != LS_CENSUS_NONE && !(c->tensor[known].flags & LS_TENSOR_GRAPH))
+        c->tensor[known].paths = c->tensor[known].texts = 0; /* now there is a better one */
     struct ls_census_storage *storage = ls_census_storage(c, object, &made);
     if (!storage || (known == LS_CENSUS_NONE && storage->reached))
         return; /* one of several that save it, or a view of what somebody has */
@@ -188,7 +194,7 @@ static void put_tensor(struct graphs *g, uint32_t node, const char *name, void *
 /* What a hook packed, or a Function of the user's. */
 static void put_object(struct graphs *g, uint32_t node, const char *name, void *object) {
     struct ls_census *c = g->c;
-    uint32_t first = c->tensors;
+    uint32_t first = c->tensors, renewed = c->renewed;
     char way[WAY_MAX];
     if (!(ls_census_traits(c, (uintptr_t)object) & LS_TRAIT_GC))
         return;
@@ -201,8 +207,9 @@ static void put_object(struct graphs *g, uint32_t node, const char *name, void *
     if (root == LS_CENSUS_NONE)
         return;
     ls_census_walk_from(c, root);
-    ls_census_paths(c, first);
-    describe_found(g, node, first);
+    put_found(g, node, first, c->tensors);
+    if (c->renewed != renewed)
+        put_found(g, node, c->lost_first, c->lost_end);
 }
 
 /* One SavedTensor: as it is, or what a hook packed. */
@@ -247,14 +254,16 @@ static void look_at(struct graphs *g, uint32_t i) {
 
 /* ---- all ---- */
 
-/* Those that people have a name for lead first. */
-static void put_grad_fns(struct graphs *g) {
+/* A step at a time from all tensors that something holds; or else, from those that only graphs or
+ * nobody known hold: these come last, and nothing counts as theirs. */
+static void walk_from(struct graphs *g, bool held) {
     struct ls_census *c = g->c;
-    for (int named = 1; named >= 0; named--)
-        for (uint32_t i = 0; i < c->tensors; i++)
-            if (c->tensor[i].grad_fn && (c->tensor[i].paths > 0) == named)
-                add_node(g, c->tensor[i].grad_fn, i);
-    g->first = g->nodes;
+    uint32_t end = c->tensors;
+    for (uint32_t i = 0; i < end; i++)
+        if (c->tensor[i].grad_fn && ls_census_is_held(&c->tensor[i]) == held)
+            add_node(g, c->tensor[i].grad_fn, i);
+    while (g->next < g->nodes && !ls_census_late(c))
+        look_at(g, g->next++);
 }
 
 void ls_census_graphs(struct ls_census *c) {
@@ -266,9 +275,8 @@ void ls_census_graphs(struct ls_census *c) {
     g.tensor = (uint32_t *)(g.node + NODES_MAX);
     g.slot = g.tensor + NODES_MAX;
     ls_census_phase(c, UNTIL_GRAPHS);
-    put_grad_fns(&g);
-    while (g.next < g.nodes && !ls_census_late(c))
-        look_at(&g, g.next++);
+    walk_from(&g, true);
+    walk_from(&g, false);
     c->graph_nodes = g.nodes;
     if (g.hooks_untold && !c->cut)
         c->cut = "what graphs keep was not looked at: this PyTorch does not say where hooks would "

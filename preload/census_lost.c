@@ -9,7 +9,7 @@
  */
 #include "census_walk.h"
 
-enum { UNTIL_LOST = 1550 }; /* ms after the beginning */
+enum { UNTIL_LOST = 1050 }; /* ms after the beginning */
 
 struct candidates {
     struct ls_census *c;
@@ -107,6 +107,8 @@ void ls_census_lost(struct ls_census *c) {
     take_off_counts(&all);
     if (ls_census_late(c))
         return; /* the counts mean nothing */
+    c->lost_first = c->tensors;
     walk_held(&all);
     walk_cycles(&all);
+    c->lost_end = c->tensors;
 }

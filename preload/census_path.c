@@ -211,16 +211,14 @@ static void put_raised(struct path *path, uintptr_t exception) {
     path->form = VALUE;
 }
 
-enum { TRACEBACK_FRAME = 24, TRACEBACK_AT = 32 };
-
 static void put_traced(struct path *path, uintptr_t traceback) {
-    uintptr_t object = ls_python_word(traceback, TRACEBACK_FRAME);
+    uintptr_t object = ls_python_word(traceback, LS_TRACEBACK_FRAME);
     uintptr_t frame = ls_python_frame_of_object(object);
     if (!frame)
         return;
     uintptr_t code = ls_python_frame_code(frame);
     put(&path->line, " at ");
-    put_place(path, code, ls_python_line_at(code, ls_python_int(traceback, TRACEBACK_AT)));
+    put_place(path, code, ls_python_line_at(code, ls_python_int(traceback, LS_TRACEBACK_AT)));
 }
 
 /* A reference that has no name of its own. */
@@ -422,13 +420,15 @@ static void sort(const struct told *told, uint32_t *order, uint32_t count) {
     }
 }
 
-void ls_census_paths(struct ls_census *c, uint32_t first) {
+void ls_census_paths(struct ls_census *c, uint32_t first, uint32_t end) {
     struct told told[LS_EDGES_KEPT];
     uint32_t order[LS_EDGES_KEPT];
-    for (uint32_t i = first; i < c->tensors; i++) {
+    for (uint32_t i = first; i < end; i++) {
         struct ls_census_tensor *tensor = &c->tensor[i];
         uint32_t count = tensor->paths < LS_EDGES_KEPT ? tensor->paths : LS_EDGES_KEPT;
         size_t all = 0;
+        if (tensor->texts || !count || ls_census_late(c))
+            continue;
         for (uint32_t k = 0; k < count; k++) {
             struct told *one = &told[k];
             one->size = 1 + ls_census_path(c, &tensor->edge[k], tensor->object, one->text,
@@ -437,7 +437,7 @@ void ls_census_paths(struct ls_census *c, uint32_t first) {
             all += one->size;
         }
         sort(told, order, count);
-        if (!count || !(tensor->text = ls_census_room(c, all)))
+        if (!(tensor->text = ls_census_room(c, all)))
             continue;
         char *at = c->text + tensor->text;
         for (uint32_t k = 0; k < count; k++) {

@@ -11,8 +11,9 @@
 #include "python_layout.h"
 #include "python_walk.h"
 
-/* ms after the beginning, in which each phase has to be over */
-enum { UNTIL_MAIN = 700, UNTIL_FRAMES = 1000, UNTIL_MODULES = 1250, UNTIL_RAISED = 1400 };
+/* ms after the beginning, in which each phase has to be over. The half of the 2 s that a census may
+ * take is for telling what was found. */
+enum { UNTIL_MAIN = 500, UNTIL_FRAMES = 650, UNTIL_MODULES = 850, UNTIL_RAISED = 950 };
 
 #define FRAMES_MAX 1024 /* of one thread: the innermost ones */
 #define THREADS_MAX 4096
@@ -59,13 +60,15 @@ static void put_handled(struct ls_census *c, struct roots *roots) {
 
 static void put_exceptions(struct ls_census *c, struct roots *roots) {
     put_handled(c, roots);
-    put_raised(c, roots, ls_py.PySys_GetObject("last_exc"));
-    put_raised(c, roots, ls_py.PySys_GetObject("last_value"));
-    put_raised(c, roots, ls_py.PySys_GetObject("last_traceback"));
+    void *last = ls_py.PySys_GetObject("last_exc"); /* from 3.12 on */
+    put_raised(c, roots, last ? last : ls_py.PySys_GetObject("last_value"));
+    c->hidden =
+        (uintptr_t)ls_py.PySys_GetObject("last_traceback"); /* by the exception, not by sys */
 }
 
 static void walk_raised(struct ls_census *c, const struct roots *roots) {
     c->tracebacks = true;
+    c->hidden = 0;
     for (uint32_t i = 0; i < roots->raised_count; i++)
         ls_census_walk_from(c, roots->raised[i]);
     for (uint32_t i = 0; i < c->laters; i++)

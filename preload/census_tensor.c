@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-enum { UNTIL_TENSORS = 1800 }; /* ms after the beginning */
+enum { UNTIL_TENSORS = 1650 }; /* ms after the beginning */
 
 /* ---- PyTorch ---- */
 
@@ -250,15 +250,17 @@ struct ls_census_storage *ls_census_storage(struct ls_census *c, void *tensor, b
 }
 
 static void put_in(struct ls_census *c, struct ls_census_storage *storage, uint32_t tensor) {
-    const uint32_t by_path = LS_TENSOR_GLOBAL | LS_TENSOR_LOCAL | LS_TENSOR_RAISED | LS_TENSOR_LOST;
     if (storage->last == LS_CENSUS_NONE)
         storage->first = tensor;
     else
         c->tensor[storage->last].next = tensor;
     storage->last = tensor;
-    if (c->tensor[tensor].flags & by_path ||
-        (c->tensor[tensor].paths > 0 && !(c->tensor[tensor].flags & LS_TENSOR_GRAPH)))
-        storage->reached = true;
+    storage->reached |= ls_census_is_held(&c->tensor[tensor]);
+}
+
+struct ls_census_storage *ls_census_storage_of(struct ls_census *c, uint32_t tensor) {
+    const struct ls_tensor_facts *facts = (const void *)(c->text + c->tensor[tensor].facts);
+    return c->tensor[tensor].facts ? &c->storage[facts->storage - 1] : NULL;
 }
 
 /* ---- facts ---- */
@@ -331,8 +333,11 @@ bool ls_census_describe(struct ls_census *c, uint32_t tensor, void *object, bool
 /* One more path, written down already, for a tensor that is known. */
 static void add_text(struct ls_census *c, uint32_t tensor, const char *text, uint32_t flags) {
     struct ls_census_tensor *to = &c->tensor[tensor];
+    struct ls_census_storage *storage = ls_census_storage_of(c, tensor);
     to->paths++;
     to->flags |= flags;
+    if (storage)
+        storage->reached |= ls_census_is_held(to);
     if (to->texts >= LS_EDGES_KEPT)
         return;
     const char *old = c->text + to->text;
@@ -388,12 +393,11 @@ static void add_grad(struct ls_census *c, uint32_t tensor) {
 }
 
 void ls_census_tensors(struct ls_census *c) {
+    bool made;
     ls_census_phase(c, UNTIL_TENSORS);
-    /* Gradients first: what a tensor's storage is reached by depends on its paths. */
-    for (uint32_t i = 0; i < c->tensors && !ls_census_late(c); i++)
+    for (uint32_t i = 0; i < c->tensors && !ls_census_late(c); i++) {
+        ls_census_describe(c, i, (void *)c->tensor[i].object, &made);
         if (!(ls_census_traits(c, c->tensor[i].object) & LS_TRAIT_WRAPPER))
             add_grad(c, i);
-    bool made;
-    for (uint32_t i = 0; i < c->tensors && !ls_census_late(c); i++)
-        ls_census_describe(c, i, (void *)c->tensor[i].object, &made);
+    }
 }

@@ -64,6 +64,9 @@ bool ls_census_describe(struct ls_census *c, uint32_t tensor, void *object, bool
 /* The storage of a tensor, new or known; NULL: it is none on a device, or it does not say. */
 struct ls_census_storage *ls_census_storage(struct ls_census *c, void *tensor, bool *made);
 
+/* The storage of a tensor that was described; NULL: it was not. */
+struct ls_census_storage *ls_census_storage_of(struct ls_census *c, uint32_t tensor);
+
 /* All that the walk found, and their gradients. */
 void ls_census_tensors(struct ls_census *c);
 

@@ -124,6 +124,17 @@ static bool dispatches(const struct ls_torch *torch, uintptr_t type) {
     return false;
 }
 
+static bool has_attribute(uintptr_t type, const char *name) {
+    void *mro = (void *)ls_python_word(type, LS_TYPE_MRO);
+    for (long i = 0; mro && i < ls_py.PyTuple_Size(mro); i++) {
+        uintptr_t base = (uintptr_t)ls_py.PyTuple_GetItem(mro, i);
+        void *dict = (void *)ls_python_word(base, LS_TYPE_DICT);
+        if (dict && ls_py.PyDict_GetItemString(dict, name))
+            return true;
+    }
+    return false;
+}
+
 static uint32_t traits_of(const struct ls_torch *torch, uintptr_t type) {
     uint64_t flags = ls_python_type_flags(type);
     if (!(flags & LS_TYPE_HAVE_GC))
@@ -147,6 +158,8 @@ static uint32_t traits_of(const struct ls_torch *torch, uintptr_t type) {
         traits |= LS_TRAIT_TENSOR | (dispatches(torch, type) ? LS_TRAIT_WRAPPER : 0);
     else if (torch->nn_module && ls_py.PyType_IsSubtype((void *)type, (void *)torch->nn_module))
         traits |= LS_TRAIT_NN_MODULE;
+    else if (has_attribute(type, "next_functions"))
+        traits |= LS_TRAIT_NODE;
     if (is_one_of(type, ls_py.PyDict_Type, ls_py.PyList_Type, ls_py.PyTuple_Type))
         traits |= LS_TRAIT_PLAIN;
     if (ls_python_word(type, LS_TYPE_DICT_OFFSET) || flags & LS_TYPE_MANAGED_DICT)
@@ -162,17 +175,18 @@ struct ls_census_type *ls_census_type(struct ls_census *c, uintptr_t type) {
     struct ls_census_type *found;
     for (uint32_t i = hash(type);; i++) {
         found = &c->type[i & (TYPE_SLOTS - 1)];
-        if (found->type == type)
-            return found;
-        if (!found->type)
+        if (found->type == type || !found->type)
             break;
     }
-    if (c->types == TYPES_MAX) {
+    uint64_t flags = ls_python_type_flags(type);
+    if (found->type == type && found->flags == flags)
+        return found;
+    if (!found->type && c->types == TYPES_MAX)
         found = &c->one_more;
-    } else {
+    else if (!found->type)
         c->types++;
-    }
-    *found = (struct ls_census_type){.type = type, .traits = traits_of(c->torch, type)};
+    *found =
+        (struct ls_census_type){.type = type, .flags = flags, .traits = traits_of(c->torch, type)};
     return found;
 }
 
@@ -208,18 +222,23 @@ static uint32_t add(struct ls_census *c, uint32_t *slot, struct ls_census_node n
     return c->nodes++;
 }
 
+/* What holds an object is not known so far: nobody, or nobody of Python's. A graph tells more. */
+static bool is_open(const struct ls_census_node *node, uint16_t held) {
+    return node->state & LS_NODE_CANDIDATE || (held == LS_TENSOR_GRAPH && node->held == 0);
+}
+
 uint32_t ls_census_root(struct ls_census *c, uintptr_t object, enum ls_edge kind, uint64_t label,
                         uint16_t held) {
     uint32_t *slot = slot_of(c, object);
-    if (*slot)
-        return LS_CENSUS_NONE;
-    return add(c, slot,
-               (struct ls_census_node){.object = object,
-                                       .label = label,
-                                       .parent = LS_CENSUS_NONE,
-                                       .kind = (uint8_t)kind,
-                                       .state = LS_NODE_PARKED,
-                                       .held = held});
+    struct ls_census_node node = {
+        .object = object,
+        .label = label,
+        .parent = LS_CENSUS_NONE,
+        .kind = (uint8_t)kind,
+        .state = LS_NODE_PARKED,
+        .held = held,
+    };
+    return *slot && !is_open(&c->node[*slot - 1], held) ? LS_CENSUS_NONE : add(c, slot, node);
 }
 
 /* One more path to a tensor. What an object's own listing gave (a dict's items, a list's) is given
@@ -253,8 +272,24 @@ static uint32_t new_tensor(struct ls_census *c, uintptr_t object, uint32_t node)
     return c->tensors++;
 }
 
+/* A tensor that is known, but not by a path of Python's. */
+static void renew_tensor(struct ls_census *c, uint32_t *slot, struct ls_census_node node) {
+    struct ls_census_edge edge = {.label = node.label, .parent = node.parent, .kind = node.kind};
+    struct ls_census_tensor *tensor = &c->tensor[c->node[*slot - 1].label];
+    node.label = c->node[*slot - 1].label;
+    if (node.label >= c->tensors || add(c, slot, node) == LS_CENSUS_NONE)
+        return;
+    tensor->paths = tensor->texts = 0;
+    c->renewed++;
+    another_path(c, (uint32_t)node.label, edge);
+}
+
 static void add_tensor(struct ls_census *c, uint32_t *slot, struct ls_census_node node) {
     struct ls_census_edge edge = {.label = node.label, .parent = node.parent, .kind = node.kind};
+    if (*slot && !(c->node[*slot - 1].state & LS_NODE_CANDIDATE)) {
+        renew_tensor(c, slot, node);
+        return;
+    }
     node.label = c->tensors;
     uint32_t index = add(c, slot, node);
     if (index != LS_CENSUS_NONE && new_tensor(c, node.object, index) != LS_CENSUS_NONE)
@@ -282,10 +317,10 @@ static uint16_t held_from(const struct ls_census_node *parent, uint32_t traits) 
 void ls_census_reach(struct ls_census *c, uint32_t parent, uintptr_t child, enum ls_edge kind,
                      uint64_t label) {
     uint32_t traits = ls_census_traits(c, child);
-    if (!(traits & LS_TRAIT_GC) || ls_census_late(c))
+    if (!(traits & LS_TRAIT_GC) || child == c->hidden || ls_census_late(c))
         return;
     uint32_t *slot = slot_of(c, child);
-    if (*slot && !(c->node[*slot - 1].state & LS_NODE_CANDIDATE)) {
+    if (*slot && !is_open(&c->node[*slot - 1], c->node[parent].held)) {
         if (traits & LS_TRAIT_TENSOR)
             another_path(c, (uint32_t)c->node[*slot - 1].label,
                          (struct ls_census_edge){.label = label, .parent = parent, .kind = kind});
@@ -309,6 +344,7 @@ void ls_census_reach(struct ls_census *c, uint32_t parent, uintptr_t child, enum
 struct from {
     struct ls_census *c;
     uint32_t node;
+    uint32_t traits;
     uintptr_t type;
     uint64_t count;
     enum ls_edge kind;
@@ -358,10 +394,12 @@ static void attributes_of(struct ls_census *c, uint32_t i, uintptr_t object) {
         ls_census_reach(c, i, dict, LS_EDGE_ATTRIBUTES, 0);
 }
 
-/* As the collector is told. Classes have paths of their own. */
+/* As the collector is told. Classes have paths of their own; graphs are looked at later. */
 static int visit(void *child, void *context) {
     struct from *from = context;
-    if ((uintptr_t)child != from->type)
+    bool graph = from->traits & LS_TRAIT_TENSOR &&
+                 ls_census_traits(from->c, (uintptr_t)child) & LS_TRAIT_NODE;
+    if ((uintptr_t)child != from->type && !graph)
         ls_census_reach(from->c, from->node, (uintptr_t)child, LS_EDGE_OTHER, from->count++);
     return 0;
 }
@@ -375,7 +413,8 @@ void ls_census_references(uintptr_t object, int (*each)(void *, void *), void *c
 }
 
 static void references_of(struct ls_census *c, uint32_t i, uintptr_t object) {
-    struct from from = {.c = c, .node = i, .type = ls_python_type(object)};
+    struct from from = {
+        .c = c, .node = i, .traits = ls_census_traits(c, object), .type = ls_python_type(object)};
     ls_census_references(object, visit, &from);
 }
 

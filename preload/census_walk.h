@@ -53,9 +53,11 @@ enum ls_trait {
     LS_TRAIT_WRAPPER = 2048, /* a tensor that hands operations on to other ones it holds */
     LS_TRAIT_NN_MODULE = 4096,
     LS_TRAIT_HAS_DICT = 8192,
+    LS_TRAIT_NODE = 16384, /* of an autograd graph */
 };
 struct ls_census_type {
     uintptr_t type;
+    uint64_t flags;  /* its own; other ones: another type lies there now */
     uint32_t traits; /* enum ls_trait */
     uint32_t text;   /* its full name in the census's text; 0: not asked for yet */
 };
@@ -95,6 +97,11 @@ struct ls_census_tensor {
     void *grad_fn;        /* a reference of ours, or NULL */
 };
 
+/* Somebody else than a graph holds it. */
+static inline bool ls_census_is_held(const struct ls_census_tensor *tensor) {
+    return tensor->flags & (LS_TENSOR_GLOBAL | LS_TENSOR_LOCAL | LS_TENSOR_RAISED | LS_TENSOR_LOST);
+}
+
 struct ls_census_storage {
     uint64_t address, bytes, held_by_graph;
     uint32_t first, last; /* tensors */
@@ -118,10 +125,13 @@ struct ls_census {
     char *text;
     uint32_t nodes, types, tensors, storages, laters, text_used;
 
-    uint32_t next;            /* the first node that was not expanded yet */
-    uint16_t held;            /* what is put down for paths from the root that is walked */
-    bool tracebacks;          /* their turn has come */
-    uint64_t began, deadline; /* CLOCK_MONOTONIC ns; deadline: of the phase that runs */
+    uint32_t next;                 /* the first node that was not expanded yet */
+    uint16_t held;                 /* what is put down for paths from the root that is walked */
+    uintptr_t hidden;              /* an object that is not reached for now */
+    bool tracebacks;               /* their turn has come */
+    uint32_t lost_first, lost_end; /* tensors that were found by census_lost.c, */
+    uint32_t renewed;              /* and how many a graph had a better path for */
+    uint64_t began, deadline;      /* CLOCK_MONOTONIC ns; deadline: of the phase that runs */
     unsigned since_look;
     bool late;       /* the deadline has passed */
     const char *cut; /* why it is not complete, for people; NULL: it is */
@@ -183,8 +193,9 @@ void ls_census_lost(struct ls_census *c);
 /* census_path.c: the path of an edge, as people read it. Returns its length; cut to fit. */
 size_t ls_census_path(struct ls_census *c, const struct ls_census_edge *edge, uintptr_t child,
                       char *out, size_t room);
-/* Write down the paths of the tensors from `first` on: while no Python has run since the walk. */
-void ls_census_paths(struct ls_census *c, uint32_t first);
+/* Write down the paths of the tensors from `first` to before `end`, where that was not done yet:
+ * while no Python has run since the walk. */
+void ls_census_paths(struct ls_census *c, uint32_t first, uint32_t end);
 /* "package.module.Class" */
 const char *ls_census_type_name(struct ls_census *c, uintptr_t type);
 

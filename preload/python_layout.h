@@ -51,7 +51,6 @@ enum {
     LS_PYTHON_HASH = 24,       /* str, bytes: the cached hash, -1: not asked for yet */
     LS_PYTHON_TEXT_STATE = 32, /* str */
     LS_PYTHON_BYTES = 32,      /* bytes */
-    LS_PYTHON_CELL = 16,       /* cell: what it holds */
 };
 
 struct ls_python {

@@ -149,6 +149,7 @@ void ls_python_each_local(uintptr_t frame, ls_python_each *each, void *context) 
 /* The table of names that objects of a type share. */
 enum { KEYS_LOG2_INDEX_BYTES = 9, KEYS_KIND = 10, KEYS_COUNT = 24, KEYS_INDICES = 32 };
 #define KEYS_SPLIT 2
+enum { VALUES_VALID = 3, VALUES_FIRST = 8 }; /* from 3.13 on, behind the object */
 #define ATTRIBUTES_MAX 1024
 
 /* Where an object's inline attributes lie; 0: it has none (any more). */
@@ -163,8 +164,8 @@ static uintptr_t inline_values(uintptr_t object, uintptr_t type) {
     case 13: {
         uintptr_t values = object + ls_python_word(type, LS_TYPE_BASIC_SIZE);
         bool valid = ls_python_type_flags(type) & LS_TYPE_INLINE_VALUES && BEFORE(object, 3) == 0 &&
-                     *(const uint8_t *)(values + 3);
-        return valid ? values + 8 : 0;
+                     *(const uint8_t *)(values + VALUES_VALID);
+        return valid ? values + VALUES_FIRST : 0;
     }
     default:
         return 0;

@@ -23,8 +23,14 @@ enum {
     LS_TYPE_DICT = 264,
     LS_TYPE_DESCR_GET = 272,
     LS_TYPE_DICT_OFFSET = 288,
-    LS_TYPE_IS_GC = 328,
     LS_TYPE_MRO = 344,
+};
+
+/* Nor have these. */
+enum {
+    LS_GETTER_DEFINITION = 40, /* a getset_descriptor: what it is, its name first */
+    LS_TRACEBACK_FRAME = 24,
+    LS_TRACEBACK_AT = 32, /* int: the instruction */
 };
 
 enum ls_type_flag {

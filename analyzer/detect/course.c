@@ -12,7 +12,8 @@
 #include "../json_text.h"
 #include "workspaces.h"
 
-#define CALLERS 6 /* frames that tell which way led to a site */
+#define STEPS_LOOKED_AT 8 /* for what a step usually allocates */
+#define CALLERS 6         /* frames that tell which way led to a site */
 
 void *ls_course_new(size_t count, size_t size) {
     void *array = calloc(count ? count : 1, size);
@@ -122,44 +123,23 @@ static size_t born_in(const struct ls_history *h, int64_t from, int64_t to) {
 }
 
 size_t ls_course_step(const struct ls_history *history, int loop, int64_t ts_ns) {
-    const struct ls_history_step *last = NULL, *before = NULL;
-    size_t begun = 0, i;
+    int64_t begin[STEPS_LOOKED_AT + 1] = {0}, end_ns = 0; /* the last ones, by number */
+    uint64_t born[STEPS_LOOKED_AT];
+    size_t begun = 0, i, count = 0;
     for (i = 0; i < history->steps && history->step[i].start_ns <= ts_ns; i++)
         if (history->step[i].loop == loop) {
-            begun++;
-            before = last;
-            last = &history->step[i];
+            begin[begun++ % (STEPS_LOOKED_AT + 1)] = history->step[i].start_ns;
+            end_ns = history->step[i].end_ns;
         }
-    /* A step that is cut off may be none of the table's. Where all of a step's allocations were
-     * made since the last one's begin, what failed belongs to the next. */
-    if (before && i == history->steps && last->end_ns <= ts_ns &&
-        born_in(history, last->start_ns, ts_ns) >=
-            born_in(history, before->start_ns, last->start_ns))
-        return begun + 1;
-    return begun;
-}
-
-int ls_course_main_loop(const struct ls_history *history, size_t *steps) {
-    int best = -1;
-    size_t most = 0;
-    for (size_t i = 0; i < history->steps; i++) {
-        int loop = history->step[i].loop;
-        bool seen = false;
-        size_t count = 0;
-        for (size_t k = 0; k < i && !seen; k++)
-            seen = history->step[k].loop == loop;
-        if (seen || history->steps - i <= most)
-            continue;
-        for (size_t k = i; k < history->steps; k++)
-            count += history->step[k].loop == loop;
-        if (count > most) {
-            most = count;
-            best = loop;
-        }
-    }
-    if (steps)
-        *steps = most;
-    return best;
+    if (begun < 2 || i < history->steps || ts_ns < end_ns)
+        return begun;
+    /* A step that is cut off may be none of the table's. Where as much was allocated since the last
+     * one's begin as a step does, what happens then belongs to the next. */
+    for (size_t n = begun > STEPS_LOOKED_AT ? begun - STEPS_LOOKED_AT : 1; n < begun; n++)
+        born[count++] = born_in(history, begin[(n - 1) % (STEPS_LOOKED_AT + 1)],
+                                begin[n % (STEPS_LOOKED_AT + 1)]);
+    int64_t last_ns = begin[(begun - 1) % (STEPS_LOOKED_AT + 1)];
+    return begun + (born_in(history, last_ns, ts_ns) >= ls_course_median(born, count));
 }
 
 const struct ls_oom_event *ls_course_oom(const struct ls_oom_events *ooms, int device,

@@ -37,9 +37,6 @@ bool ls_course_told_of(const struct ls_detect *d, const char *kind, const char *
  * one that was cut off. */
 size_t ls_course_step(const struct ls_history *history, int loop, int64_t ts_ns);
 
-/* The loop that has the most steps, or -1; `steps` (may be NULL) gets how many. */
-int ls_course_main_loop(const struct ls_history *history, size_t *steps);
-
 /* The first request of this device at or after ts_ns that the program got no memory for, or NULL.
  */
 const struct ls_oom_event *ls_course_oom(const struct ls_oom_events *ooms, int device,

@@ -12,6 +12,7 @@
 
 #include "../human.h"
 #include "../json_text.h"
+#include "../memory/growth.h"
 #include "course.h"
 #include "thresholds.h"
 
@@ -21,7 +22,7 @@
 /* A lifetime that ended in a burst. */
 struct waiting {
     const struct ls_span *span;
-    size_t step;  /* that it was made in, of the loop; without steps its number at its site */
+    size_t step;  /* that it was made in, of the loop; without steps see generation_of() */
     size_t burst; /* spans that had begun when it ended: equal for what ended in one go */
 };
 
@@ -72,17 +73,32 @@ static size_t step_at(struct walk *w, int64_t ts_ns) {
     return w->begun;
 }
 
+/* Without steps: what a line makes without another line's allocation in between belongs together.
+ */
+struct lines {
+    size_t *number; /* by site */
+    uint32_t last;
+};
+
+static size_t generation_of(struct lines *lines, const struct ls_span *s) {
+    if (lines->number[s->site] == 0 || lines->last != s->site)
+        lines->number[s->site]++;
+    lines->last = s->site;
+    return lines->number[s->site];
+}
+
 static void gather_collected(struct delay *w, struct ls_collector *collector) {
     const struct ls_course *c = w->course;
     struct walk walk = {.history = c->history, .loop = w->loop};
-    size_t *number = ls_course_new(ls_history_site_count(c->history), sizeof *number);
+    struct lines lines = {ls_course_new(ls_history_site_count(c->history), sizeof *lines.number),
+                          0};
     for (size_t i = 0; i < c->spans; i++) {
         const struct ls_span *s = &c->span[i];
-        size_t step = step_at(&walk, s->start_ns);
+        size_t step = w->loop >= 0 ? step_at(&walk, s->start_ns) : generation_of(&lines, s);
         if (s->end_ns != LS_NEVER && ls_collector_in(collector, s->free_stack))
-            add(w, s, w->loop >= 0 ? step : number[s->site]++);
+            add(w, s, step);
     }
-    free(number);
+    free(lines.number);
     w->collector = true;
 }
 
@@ -95,19 +111,20 @@ static int by_burst(const void *a, const void *b) {
     return x->step < y->step ? -1 : x->step > y->step;
 }
 
-/* Whether the lifetimes [from, to) of one site and burst are of enough steps, each with as much. */
+/* Whether the lifetimes [from, to) of one site and burst are of enough steps, each with as much.
+ * The first and the last one may be cut by where steps are taken to begin. */
 static bool staircase(const struct waiting *at, size_t from, size_t to) {
     size_t generations = 0;
-    uint64_t least = 0, most = 0, sum = 0;
+    uint64_t least = UINT64_MAX, most = 0, sum = 0;
     for (size_t i = from; i < to; i++) {
         sum += at[i].span->size;
         if (i + 1 < to && at[i + 1].step == at[i].step)
             continue;
         generations++;
-        if (!least || sum < least)
-            least = sum;
         if (sum > most)
             most = sum;
+        if (generations > 1 && i + 1 < to && sum < least)
+            least = sum;
         sum = 0;
     }
     return generations >= LS_DELAY_GENERATIONS && (double)most <= LS_DELAY_EQUAL * (double)least;
@@ -127,18 +144,20 @@ static void gather_released(struct ls_detect *d, struct delay *w,
     const struct ls_course *c = w->course;
     const struct ls_history *h = c->history;
     struct walk walk = {.history = h, .loop = w->loop};
-    int64_t last_ns = 0;
+    struct lines lines = {ls_course_new(ls_history_site_count(h), sizeof *lines.number), 0};
+    int64_t last_ns = w->loop >= 0 ? 0 : d->end_ns;
     w->count = 0;
     w->collector = false;
     for (size_t i = 0; i < h->steps; i++)
         if (h->step[i].loop == w->loop)
             last_ns = h->step[i].start_ns;
-    for (size_t i = 0; i < c->spans && w->loop >= 0; i++) {
+    for (size_t i = 0; i < c->spans; i++) {
         const struct ls_span *s = &c->span[i];
-        size_t step = step_at(&walk, s->start_ns);
+        size_t step = w->loop >= 0 ? step_at(&walk, s->start_ns) : generation_of(&lines, s);
         if (step > 0 && s->end_ns < last_ns && !under_pressure(ooms, s->end_call))
             add(w, s, step);
     }
+    free(lines.number);
     if (w->count)
         qsort(w->at, w->count, sizeof *w->at, by_burst);
     size_t kept = 0;
@@ -274,8 +293,9 @@ static enum ls_severity severity_of(const struct ls_detect *d, const struct dela
     int64_t capacity = w->course->history->capacity;
     double share = (double)extra / (double)(capacity > 0 ? capacity : d->capacity);
     bool good_part = (double)extra >= LS_DELAY_PEAK_SHARE * (double)peak;
+    bool most_of_it = (double)extra >= LS_DELAY_OWN_SHARE * (double)peak;
     if (!w->collector)
-        return good_part && share >= LS_SHARE_PROBLEM ? LS_WARNING : LS_INFO;
+        return w->loop >= 0 && most_of_it && extra >= LS_DELAY_OWN_BYTES ? LS_WARNING : LS_INFO;
     if (w->oom || (good_part && share >= LS_SHARE_PROBLEM))
         return LS_PROBLEM;
     return good_part || share >= LS_SHARE_WARNING ? LS_WARNING : LS_INFO;
@@ -286,7 +306,7 @@ static void describe(struct ls_detect *d, const char *kind, const struct delay *
     uint64_t extra = w->most > w->per_step ? w->most - w->per_step : 0;
     struct site_sum *sum = sum_sites(w);
     struct ls_finding *f = ls_finding_add(d, kind);
-    const char *turn = w->loop >= 0 ? "step" : "allocation";
+    const char *turn = w->loop >= 0 ? "step" : "turn";
     f->site = ls_format("%s", ls_history_site(w->course->history, sum[0].site));
     f->count = (int64_t)w->count;
     f->bytes = (int64_t)w->most;
@@ -345,7 +365,9 @@ static bool worth(const struct delay *w) {
 static void look(struct ls_detect *d, const char *kind, const struct ls_course *c,
                  struct ls_collector *collector, const struct ls_oom_events *ooms) {
     struct delay w = {.course = c};
-    w.loop = ls_course_main_loop(c->history, &w.steps);
+    w.loop = ls_growth_loop(c->history, &w.steps);
+    if (w.steps == 0)
+        w.loop = -1;
     w.at = ls_course_new(c->spans, sizeof *w.at);
     gather_collected(&w, collector);
     if (w.count)

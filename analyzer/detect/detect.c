@@ -18,6 +18,7 @@
 #include "../term.h"
 #include "oom_facts.h"
 #include "thresholds.h"
+#include "workspaces.h"
 
 static const struct ls_detector *const detectors[] = {
 #define DETECTOR(name) &ls_detect_##name,
@@ -130,33 +131,70 @@ void ls_detect_skip(struct ls_detect *d, const char *kind, const char *format, .
     free(reason);
 }
 
+/* The column in which calls tell the device's size: text of CASE branches, by api.id, as
+ * cudaMemGetInfo and its like have it. To be freed by sqlite3_free(). */
+static char *size_columns(sqlite3 *db) {
+    sqlite3_stmt *stmt;
+    char *text = sqlite3_mprintf("");
+    int rc = sqlite3_prepare_v2(
+        db,
+        "SELECT id, (SELECT key FROM json_each(fields) WHERE value LIKE '%\"total\"%') AS place"
+        " FROM api WHERE class = 'mem_info' AND place NOT NULL",
+        -1, &stmt, NULL);
+    while (rc == SQLITE_OK && text && sqlite3_step(stmt) == SQLITE_ROW) {
+        char *more = sqlite3_mprintf("%s WHEN %lld THEN f%d", text, sqlite3_column_int64(stmt, 0),
+                                     sqlite3_column_int(stmt, 1));
+        sqlite3_free(text);
+        text = more;
+    }
+    sqlite3_finalize(stmt);
+    if (!text)
+        ls_detect_no_memory();
+    return text;
+}
+
+/* All that is to know of calls as a whole, in one pass: there are millions. */
+static void gather_calls(struct ls_detect *d) {
+    sqlite3_stmt *stmt;
+    char *sizes = size_columns(d->db);
+    char *sql =
+        sqlite3_mprintf("SELECT COUNT(*), MAX(start_ns + duration_ns),"
+                        " SUM(" LS_FAILED_FOR_MEMORY "),"
+                        " MAX(CASE WHEN status = 0 THEN CASE api%s WHEN NULL THEN 0 END END)"
+                        " FROM call",
+                        sizes);
+    if (!sql)
+        ls_detect_no_memory();
+    if (sqlite3_prepare_v2(d->db, sql, -1, &stmt, NULL) == SQLITE_OK &&
+        sqlite3_step(stmt) == SQLITE_ROW) {
+        d->calls = sqlite3_column_int64(stmt, 0);
+        d->end_ns = sqlite3_column_int64(stmt, 1);
+        d->out_of_memory = sqlite3_column_int64(stmt, 2);
+        d->capacity = sqlite3_column_int64(stmt, 3);
+    }
+    sqlite3_finalize(stmt);
+    sqlite3_free(sql);
+    sqlite3_free(sizes);
+    d->capacity_known = d->capacity > 0;
+    if (!d->capacity_known)
+        d->capacity = LS_CAPACITY_UNKNOWN;
+}
+
 static void gather(struct ls_detect *d) {
     sqlite3 *db = d->db;
-    d->calls = ls_query_int(db, 0, "SELECT COUNT(*) FROM call");
+    gather_calls(d);
     d->begin_ns =
         ls_query_int(db, 0, "SELECT start_ns + duration_ns FROM call ORDER BY id LIMIT 1");
-    d->end_ns = ls_query_int(db, 0, "SELECT MAX(start_ns + duration_ns) FROM call");
     d->run_ns = ls_recorded_ns(db);
     if (d->run_ns < d->end_ns)
         d->run_ns = d->end_ns;
     if (d->run_ns < 1)
         d->run_ns = 1;
-    /* What the program itself was told by cudaMemGetInfo; the position of `total` is in the trace.
-     */
-    d->capacity = ls_query_int(
-        db, 0,
-        "SELECT MAX(CASE (SELECT key FROM json_each(api.fields) WHERE value LIKE '%\"total\"%') "
-        "WHEN 0 THEN f0 WHEN 1 THEN f1 WHEN 2 THEN f2 WHEN 3 THEN f3 END) "
-        "FROM call JOIN api ON api.id = call.api WHERE api.class = 'mem_info' AND status = 0");
-    d->capacity_known = d->capacity > 0;
-    if (!d->capacity_known)
-        d->capacity = LS_CAPACITY_UNKNOWN;
     d->abrupt = ls_query_int(
                     db, 0, "SELECT COUNT(*) FROM meta WHERE key = 'ended' AND value <> 'exit'") > 0;
     d->pytorch =
         ls_query_int(db, 0, "SELECT COUNT(*) FROM module WHERE path LIKE '%/libc10_cuda.so%'") > 0;
     d->running = !ls_ending_known(db);
-    d->out_of_memory = ls_failures_of_memory(db);
     /* Calls without a stack or a name are there all the same. */
     d->lost = ls_query_int(
         db, 0, "SELECT SUM(count) FROM lost WHERE reason NOT IN ('stacks', 'kernel-names')");
@@ -266,6 +304,7 @@ static void release(struct ls_detect *d) {
     }
     free(d->finding);
     ls_ooms_free(d->ooms);
+    ls_workspaces_free(d->workspaces);
     json_decref(d->skipped);
 }
 

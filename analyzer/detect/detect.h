@@ -50,7 +50,9 @@ struct ls_detect {
     /* detect.c's own */
     struct ls_phases *phases;
     struct ls_histories *histories;
-    struct ls_ooms *ooms; /* oom_facts.h; NULL: not read yet */
+    struct ls_ooms *ooms;             /* oom_facts.h; NULL: not read yet */
+    struct ls_workspaces *workspaces; /* workspaces.h */
+    bool workspaces_read;
     struct ls_finding *finding;
     size_t finding_count, finding_room;
     json_t *skipped; /* array of [kind, reason] */

@@ -57,7 +57,9 @@ static bool growth_filled(struct ls_detect *d, const struct ls_oom *o, const cha
     const struct ls_finding *f = ls_finding_at(d, "linear-growth", site);
     if (!f)
         f = ls_finding_at(d, "linear-growth", o->site);
-    return f && f->severity != LS_INFO && 2 * f->bytes >= o->capacity && o->capacity > 0;
+    /* What is joined anew in each step is there twice: the gain counts both. */
+    int64_t bytes = f ? (f->gain_bytes > f->bytes ? f->gain_bytes : f->bytes) : 0;
+    return f && f->severity != LS_INFO && 2 * bytes >= o->capacity && o->capacity > 0;
 }
 
 static void add_of_oom(struct ls_detect *d, const struct ls_ooms *all, const struct ls_oom *o) {

@@ -37,6 +37,7 @@ static int by_steps(const void *a, const void *b) {
 static void add_loop(const struct ls_history *h, struct loop loop, size_t most,
                      struct ls_windows *all) {
     struct ls_window *w = add_window(all, (struct ls_window){.loop = loop.number});
+    w->bare = !loop.told && loop.copying * 2 < loop.steps;
     w->stride = (loop.steps + most - 1) / most;
     w->ts_ns = ls_course_new(loop.steps / w->stride + 1, sizeof *w->ts_ns);
     for (size_t i = 0, n = 0; i < h->steps; i++)

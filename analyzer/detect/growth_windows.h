@@ -13,6 +13,7 @@
 
 struct ls_window {
     int loop;      /* by its steps; 0: no steps there */
+    bool bare;     /* the host has no part in those steps: they may be layers */
     bool whole;    /* the whole recording, which may be one loading of a model */
     size_t stride; /* steps from one sample to the next */
     size_t samples;

@@ -92,12 +92,11 @@ static bool is_first(const struct ls_workspaces *list, const struct ls_workspace
 }
 
 static int run(struct ls_detect *d, const struct ls_detector *self) {
-    struct ls_workspaces *list;
+    const struct ls_workspaces *list;
     int rc = ls_workspaces_read(d, &list);
     for (const struct ls_workspaces *g = list; rc == SQLITE_OK && g; g = g->next)
         if (is_first(list, g))
             add_finding(d, self, g);
-    ls_workspaces_free(list);
     return rc;
 }
 

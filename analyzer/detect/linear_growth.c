@@ -130,6 +130,7 @@ static void add_grower(struct ls_search *s, const struct ls_course *c, const str
     *g = (struct ls_grower){.course = c,
                             .site = site,
                             .loop = w->loop,
+                            .bare = w->bare,
                             .from_ns = w->ts_ns[from],
                             .to_ns = w->ts_ns[to],
                             .middle_ns = w->ts_ns[from + (to - from) / 2],

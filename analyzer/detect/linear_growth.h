@@ -13,6 +13,7 @@ struct ls_grower {
     const struct ls_course *course;
     uint32_t site, stack; /* stack: of the last of its largest allocations */
     int loop;             /* turns are steps of it; 0: turns are equal parts of the time */
+    bool bare;            /* the host has no part in those steps */
     int64_t from_ns, middle_ns, to_ns; /* the rise */
     size_t turns, done;                /* in the rise; of the loop up to its end */
     uint64_t first, last;              /* held at its begin and at its end */

@@ -60,6 +60,8 @@ static enum ls_severity severity_of(const struct ls_detect *d, const struct ls_g
     enum ls_severity severity = share >= LS_SHARE_PROBLEM || soon ? LS_PROBLEM
                                 : share >= LS_SHARE_NEGLIGIBLE    ? LS_WARNING
                                                                   : LS_INFO;
+    if (g->bare && !g->joined && severity == LS_PROBLEM)
+        return LS_WARNING; /* what looks like steps may be the layers of one */
     if (g->oom)
         return LS_PROBLEM;
     if (g->released && severity == LS_PROBLEM)
@@ -210,6 +212,8 @@ static void describe(struct ls_detect *d, const char *kind, const struct ls_hist
     char *why = why_of(g, together);
     json_object_set_new(f->evidence, "why", ls_json_text(why));
     free(why);
+    if (g->bare)
+        json_object_set_new(f->evidence, "confidence", json_string("linked"));
     if (d->lost || d->abrupt)
         json_object_set_new(f->evidence, "confidence", json_string("estimated"));
     json_object_set_new(

@@ -309,7 +309,7 @@ static int run(struct ls_detect *d, const struct ls_detector *self) {
     struct ls_oom_events ooms;
     if (!ls_oom_events_load(&ooms, d->db))
         return sqlite3_errcode(d->db);
-    size_t devices = ls_history_devices(d->db, device, 256);
+    size_t devices = ls_detect_devices(d, device, 256);
     for (size_t i = 0; i < devices; i++) {
         const struct ls_history *h = ls_detect_history(d, device[i]);
         struct ls_course course;

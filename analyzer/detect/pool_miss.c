@@ -15,18 +15,10 @@
 #include "../human.h"
 #include "../json_text.h"
 #include "course.h"
+#include "pool_rounding.h"
 #include "thresholds.h"
 
-#define CLASSES 512      /* 64 octaves in eighths */
 #define TIMED_MOST 20000 /* calls whose time is looked up; of more it is scaled */
-
-/* A request, with the real lifetime of what it asked for. */
-struct request {
-    int64_t start_ns, end_ns, start_call, end_call;
-    uint64_t size, wanted; /* asked of the driver, and by whoever wanted it */
-    uint32_t stack, site, free_site;
-    size_t step;
-};
 
 /* Requests of one owner: a pool, or a line of the program. */
 struct stream {
@@ -34,7 +26,7 @@ struct stream {
     const char *owner; /* of a pool, static; NULL: a line of the program */
     uint32_t site;     /* of a line; of a pool the one with most bytes */
     bool segments;     /* PyTorch's */
-    struct request *at;
+    struct ls_request *at;
     size_t count, room;
     /* measured */
     size_t distinct; /* sizes that were wanted */
@@ -52,7 +44,7 @@ struct stream {
 
 /* ---- gathering ---- */
 
-static void add(struct stream *s, struct request request) {
+static void add(struct stream *s, struct ls_request request) {
     if (s->count == s->room) {
         s->room = s->room ? s->room * 2 : 64;
         s->at = realloc(s->at, s->room * sizeof *s->at);
@@ -104,14 +96,14 @@ static void note_steps(struct stream *s) {
     }
 }
 
-static struct request request_of(const struct ls_span *span) {
-    return (struct request){
+static struct ls_request request_of(const struct ls_span *span) {
+    return (struct ls_request){
         span->start_ns, span->end_ns, span->start_call, span->end_call,  span->size,
         span->size,     span->stack,  span->site,       span->free_site, 0};
 }
 
 static int by_start(const void *a, const void *b) {
-    const struct request *x = a, *y = b;
+    const struct ls_request *x = a, *y = b;
     return x->start_call < y->start_call ? -1 : x->start_call > y->start_call;
 }
 
@@ -121,8 +113,8 @@ static void gather_segments(const struct ls_history *h, struct stream *s) {
     for (size_t i = 0; i < h->segments; i++) {
         const struct ls_segment *g = &h->segment[i];
         if (!g->expandable && g->size > LS_POOL_SMALL)
-            add(s, (struct request){g->start_ns, g->end_ns, g->start_call, g->end_call, g->size,
-                                    g->size, g->stack, g->site, 0, 0});
+            add(s, (struct ls_request){g->start_ns, g->end_ns, g->start_call, g->end_call, g->size,
+                                       g->size, g->stack, g->site, 0, 0});
     }
     if (s->count)
         qsort(s->at, s->count, sizeof *s->at, by_start);
@@ -132,79 +124,6 @@ static void gather_segments(const struct ls_history *h, struct stream *s) {
         if (k < h->spans && h->span[k].size <= s->at[i].size)
             s->at[i].wanted = h->span[k].size;
     }
-}
-
-/* ---- what a pool with rounded sizes would have taken ---- */
-
-static int octave(uint64_t size) {
-    return size > 1 ? 64 - __builtin_clzll(size - 1) : 0; /* 2^n is at least the size */
-}
-
-/* The class of sizes that a size is rounded up to: octaves, or eighths of them. */
-static int class_of(uint64_t size, bool eighths, uint64_t *rounded) {
-    int n = octave(size);
-    if (!eighths || n < 4) {
-        *rounded = (uint64_t)1 << n;
-        return n * 8;
-    }
-    uint64_t step = (uint64_t)1 << (n - 4); /* an eighth of the octave below 2^n */
-    uint64_t part = (size + step - 1) / step;
-    *rounded = part * step;
-    return n * 8 + (int)(part - 8) - 8;
-}
-
-static int by_end(const void *a, const void *b) {
-    const struct request *x = *(struct request *const *)a, *y = *(struct request *const *)b;
-    return x->end_ns < y->end_ns ? -1 : x->end_ns > y->end_ns;
-}
-
-static const struct request **ends_of(const struct request *at, size_t count) {
-    const struct request **end = ls_course_new(count, sizeof(const struct request *));
-    for (size_t i = 0; i < count; i++)
-        end[i] = &at[i];
-    qsort(end, count, sizeof *end, by_end);
-    return end;
-}
-
-static uint64_t with_rounding(const struct request *at, size_t count,
-                              const struct request *const *end, bool eighths, size_t *calls) {
-    uint32_t waiting[CLASSES + 8] = {0};
-    uint64_t sum = 0, rounded;
-    *calls = 0;
-    for (size_t i = 0, e = 0; i < count; i++) {
-        while (e < count && end[e]->end_ns <= at[i].start_ns)
-            waiting[class_of(end[e++]->size, eighths, &rounded)]++;
-        int class = class_of(at[i].size, eighths, &rounded);
-        if (waiting[class]) {
-            waiting[class]--;
-            continue;
-        }
-        sum += rounded;
-        (*calls)++;
-    }
-    return sum;
-}
-
-/* A pool's lifetimes are not those of what was in it. What it asks for in one step is in use at
- * once, and what it asked for in an earlier one was free again. */
-static uint64_t by_steps(const struct stream *s, bool eighths, size_t *calls) {
-    uint32_t now[CLASSES + 8] = {0}, most[CLASSES + 8] = {0};
-    uint64_t size[CLASSES + 8] = {0}, sum = 0;
-    for (size_t i = 0; i < s->count; i++) {
-        if (i && s->at[i].step != s->at[i - 1].step)
-            memset(now, 0, sizeof now);
-        uint64_t rounded;
-        int class = class_of(s->at[i].size, eighths, &rounded);
-        size[class] = rounded;
-        if (++now[class] > most[class])
-            most[class]++;
-    }
-    *calls = 0;
-    for (int i = 0; i < CLASSES + 8; i++) {
-        sum += size[i] * most[i];
-        *calls += most[i];
-    }
-    return sum;
 }
 
 /* ---- measuring ---- */
@@ -227,7 +146,7 @@ static size_t number_of(const uint64_t *size, size_t count, uint64_t wanted) {
 }
 
 /* Sizes, and what a pool that uses only exactly those again would have passed on. */
-static void measure_sizes(struct stream *s, const struct request *const *end) {
+static void measure_sizes(struct stream *s, const struct ls_request *const *end) {
     uint64_t *size = ls_course_new(s->count, sizeof *size);
     uint32_t *waiting = ls_course_new(s->count, sizeof *waiting);
     for (size_t i = 0; i < s->count; i++)
@@ -248,10 +167,10 @@ static void measure_sizes(struct stream *s, const struct request *const *end) {
     free(waiting);
 }
 
-static void measure_sums(struct stream *s, const struct request *const *end) {
+static void measure_sums(struct stream *s, const struct ls_request *const *end) {
     uint64_t live = 0, largest = 0;
     for (size_t i = 0, e = 0; i < s->count; i++) {
-        const struct request *r = &s->at[i];
+        const struct ls_request *r = &s->at[i];
         while (e < s->count && end[e]->end_ns <= r->start_ns)
             live -= end[e++]->size;
         live += r->size;
@@ -265,13 +184,28 @@ static void measure_sums(struct stream *s, const struct request *const *end) {
     }
 }
 
-/* Ends with no request in between, of several steps' memory: a pool that gives all of it back. */
-static void measure_flushes(struct stream *s, const struct request *const *end) {
+/* Whether a call lies within what was done about a lack of memory. */
+static bool under_pressure(const struct ls_oom_events *ooms, int64_t call) {
+    size_t low = 0, high = ooms->count;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (ooms->oom[middle].first_call <= call)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low > 0 && call <= ooms->oom[low - 1].last_call;
+}
+
+/* Ends with no request in between, of several steps' memory or because a request had failed: a pool
+ * that gives all of it back. */
+static void measure_flushes(struct stream *s, const struct ls_request *const *end,
+                            const struct ls_oom_events *ooms) {
     uint64_t flushed = 0, ended = 0;
     for (size_t from = 0, to, begun = 0; from < s->count && end[from]->end_ns != LS_NEVER;
          from = to) {
         uint64_t bytes = 0;
-        size_t first = end[from]->step, last = first;
+        size_t first = end[from]->step, last = first, pressed = 0;
         while (begun < s->count && s->at[begun].start_ns <= end[from]->end_ns)
             begun++;
         for (to = from; to < s->count && end[to]->end_ns != LS_NEVER &&
@@ -280,9 +214,10 @@ static void measure_flushes(struct stream *s, const struct request *const *end) 
             bytes += end[to]->size;
             first = end[to]->step < first ? end[to]->step : first;
             last = end[to]->step > last ? end[to]->step : last;
+            pressed += under_pressure(ooms, end[to]->end_call);
         }
         ended += bytes;
-        if (last >= first + LS_POOL_FLUSH_STEPS) {
+        if (last >= first + LS_POOL_FLUSH_STEPS || pressed * 2 > to - from) {
             flushed += bytes;
             s->flushes++;
         }
@@ -323,29 +258,30 @@ static void round_blocks(struct stream *s) {
     for (size_t i = 0; i < h->spans; i++)
         if (h->span[i].size > LS_POOL_SMALL / 2)
             add(&blocks, request_of(&h->span[i]));
-    const struct request **end = ends_of(blocks.at, blocks.count);
-    s->octaves = with_rounding(blocks.at, blocks.count, end, false, &s->octave_calls);
-    s->eighths = with_rounding(blocks.at, blocks.count, end, true, &calls);
+    const struct ls_request **end = ls_pool_ends(blocks.at, blocks.count);
+    s->octaves = ls_pool_rounded(blocks.at, blocks.count, end, false, &s->octave_calls);
+    s->eighths = ls_pool_rounded(blocks.at, blocks.count, end, true, &calls);
     free(end);
     free(blocks.at);
 }
 
-static void measure(const struct ls_detect *d, struct stream *s) {
-    const struct request **end = ends_of(s->at, s->count);
+static void measure(const struct ls_detect *d, struct stream *s, const struct ls_oom_events *ooms) {
+    const struct ls_request **end = ls_pool_ends(s->at, s->count);
     size_t calls;
     note_steps(s);
     measure_sizes(s, end);
     measure_sums(s, end);
-    measure_flushes(s, end);
+    measure_flushes(s, end, ooms);
     measure_quarters(d, s);
     if (s->segments) {
         round_blocks(s);
     } else {
-        s->octaves = with_rounding(s->at, s->count, end, false, &s->octave_calls);
-        s->eighths = with_rounding(s->at, s->count, end, true, &calls);
-        if (s->kept && s->steps >= LS_POOL_FLUSH_STEPS) {
-            s->octaves = by_steps(s, false, &s->octave_calls);
-            s->eighths = by_steps(s, true, &calls);
+        s->octaves = ls_pool_rounded(s->at, s->count, end, false, &s->octave_calls);
+        s->eighths = ls_pool_rounded(s->at, s->count, end, true, &calls);
+        if (s->kept) {
+            s->octaves =
+                ls_pool_rounded_by_steps(s->at, s->count, s->steps, false, &s->octave_calls);
+            s->eighths = ls_pool_rounded_by_steps(s->at, s->count, s->steps, true, &calls);
             s->estimated = true;
         }
     }
@@ -397,7 +333,7 @@ static json_t *sizes_json(const struct stream *s) {
     json_t *list = json_array();
     size_t rows = s->count < 8 ? s->count : 8;
     for (size_t i = 0; i < rows; i++) {
-        const struct request *r = &s->at[i * (s->count - 1) / (rows > 1 ? rows - 1 : 1)];
+        const struct ls_request *r = &s->at[i * (s->count - 1) / (rows > 1 ? rows - 1 : 1)];
         json_array_append_new(list,
                               json_pack("{s:I, s:I, s:I, s:I}", "call", (json_int_t)r->start_call,
                                         "start_ns", (json_int_t)r->start_ns, "size",
@@ -486,16 +422,18 @@ static bool grows(struct ls_detect *d, const struct stream *s) {
     return ls_finding_at(d, "linear-growth", ls_history_site(s->history, main_site(s))) != NULL;
 }
 
-static void judge(struct ls_detect *d, const char *kind, struct stream *s) {
+static void judge(struct ls_detect *d, const char *kind, struct stream *s,
+                  const struct ls_oom_events *ooms) {
     if (s->count >= (s->segments ? LS_POOL_SEGMENTS : LS_POOL_CALLS)) {
-        measure(d, s);
+        measure(d, s, ooms);
         if (is_miss(s) && !grows(d, s))
             describe(d, kind, s);
     }
     free(s->at);
 }
 
-static void look(struct ls_detect *d, const char *kind, const struct ls_course *c) {
+static void look(struct ls_detect *d, const char *kind, const struct ls_course *c,
+                 const struct ls_oom_events *ooms) {
     const struct ls_history *h = c->history;
     struct streams all = {.at = ls_course_new(ls_history_site_count(h) + 64, sizeof *all.at)};
     all.of_site = ls_course_new(ls_history_site_count(h), sizeof *all.of_site);
@@ -516,7 +454,7 @@ static void look(struct ls_detect *d, const char *kind, const struct ls_course *
             request_of(span));
     }
     for (size_t i = 0; i < all.count; i++)
-        judge(d, kind, &all.at[i]);
+        judge(d, kind, &all.at[i], ooms);
     free(owner);
     free(asked);
     free(all.of_site);
@@ -525,7 +463,10 @@ static void look(struct ls_detect *d, const char *kind, const struct ls_course *
 
 static int run(struct ls_detect *d, const struct ls_detector *self) {
     int device[256];
-    size_t devices = ls_history_devices(d->db, device, 256);
+    struct ls_oom_events ooms;
+    if (!ls_oom_events_load(&ooms, d->db))
+        return sqlite3_errcode(d->db);
+    size_t devices = ls_detect_devices(d, device, 256);
     for (size_t i = 0; i < devices; i++) {
         const struct ls_history *h = ls_detect_history(d, device[i]);
         struct ls_course course;
@@ -534,13 +475,14 @@ static int run(struct ls_detect *d, const struct ls_detector *self) {
         if (h->framework) {
             struct stream segments;
             gather_segments(h, &segments);
-            judge(d, self->kind, &segments);
+            judge(d, self->kind, &segments, &ooms);
         }
         if (ls_course_take(h, h->framework, &course)) {
-            look(d, self->kind, &course);
+            look(d, self->kind, &course, &ooms);
             ls_course_free(&course);
         }
     }
+    ls_oom_events_free(&ooms);
     return SQLITE_OK;
 }
 

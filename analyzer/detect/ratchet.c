@@ -310,8 +310,8 @@ static void describe(struct ls_detect *d, const char *kind, const struct climb *
 static void look(struct ls_detect *d, const char *kind, const struct ls_history *h,
                  const struct ls_oom_events *ooms) {
     struct climb c = {.history = h};
-    c.loop = ls_course_main_loop(h, &c.steps);
-    if (c.loop < 0 || c.steps <= LS_RATCHET_WARM_STEPS + LS_RATCHET_RECORDS)
+    c.loop = ls_growth_loop(h, &c.steps);
+    if (c.steps <= LS_RATCHET_WARM_STEPS + LS_RATCHET_RECORDS)
         return;
     follow(&c);
     note_live(&c);

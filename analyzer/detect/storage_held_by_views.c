@@ -91,7 +91,8 @@ static bool packed(const struct ls_counted_storage *s, void *context) {
 
 static bool has_graph(const struct ls_counted_storage *s, void *context) {
     (void)context;
-    return s->held_by_graph > 0 && !(s->held & LS_HELD_LOST) && !only(s, LS_HELD_RAISED);
+    return s->held_by_graph > 0 && s->held && !(s->held & LS_HELD_LOST) &&
+           !only(s, LS_HELD_RAISED) && !only(s, LS_HELD_GRAPH);
 }
 
 static bool in_cycle(const struct ls_counted_storage *s, void *context) {

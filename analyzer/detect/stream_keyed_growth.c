@@ -125,7 +125,7 @@ static int read_handles(struct ls_detect *d, const struct ls_detector *self) {
 }
 
 static int run(struct ls_detect *d, const struct ls_detector *self) {
-    struct ls_workspaces *list;
+    const struct ls_workspaces *list;
     int rc = ls_workspaces_read(d, &list);
     bool told = false; /* handles by their workspaces */
     for (const struct ls_workspaces *g = list; rc == SQLITE_OK && g; g = g->next) {
@@ -138,7 +138,6 @@ static int run(struct ls_detect *d, const struct ls_detector *self) {
             add_workspaces(d, self, g);
         told |= g->grows && g->handles > g->streams;
     }
-    ls_workspaces_free(list);
     return rc == SQLITE_OK && !told ? read_handles(d, self) : rc;
 }
 

@@ -140,8 +140,8 @@
  * program that fills a device in a handful of steps has no more. */
 #define LS_LINEAR_SAMPLES 4
 /* A loop that was told by a pattern of calls and that the host has no part in may be the layers of
- * one forward pass; few models have so many of one kind. */
-#define LS_LINEAR_BARE_STEPS 100
+ * one forward pass; most models have fewer of one kind. */
+#define LS_LINEAR_BARE_STEPS 32
 /* Held by a line when it was given back, and then so many launches: the program went on without it,
  * so it was a phase (a forward pass, an epoch's results), not growth of the run. */
 #define LS_LINEAR_AFTER 16
@@ -194,6 +194,11 @@
 /* What waits must be a good part of the most that was ever live to be worth more than a note. */
 #define LS_DELAY_PEAK_SHARE 0.2
 
+/* Where the program itself gives it back it may want it so; it is worth a warning where it makes half
+ * of the peak, and is more than anybody would spend on convenience. */
+#define LS_DELAY_OWN_SHARE 0.5
+#define LS_DELAY_OWN_BYTES (64 << 20)
+
 /* --- ratchet ----------------------------------------------------------------------------- */
 
 /* The first two steps ask for everything once: in the first the gradients and the optimizer's
@@ -224,6 +229,8 @@
 /* A pool gives back the memory of more steps than this in one go; frees at a step's end are of one
  * or two. */
 #define LS_POOL_FLUSH_STEPS 3
+/* More requests than this in a step: what was taken for steps are not the program's iterations. */
+#define LS_POOL_STEP_CALLS 64
 /* Segments of this size are PyTorch's for small blocks: all alike. Its large blocks begin at half
  * of it. */
 #define LS_POOL_SMALL (2 << 20)

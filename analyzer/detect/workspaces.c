@@ -31,14 +31,15 @@ static const char piece_sql[] =
 static const char lt_sql[] = LT_STACKS
     "SELECT k.id, k.start_ns, 'cublasLt', k.device, 0, -k.id, k.address, k.size, k.id,"
     " COALESCE((SELECT site FROM stack_site WHERE stack_site.id = k.stack), ?1), flags & 2,"
-    " k.end_ns FROM block AS k JOIN call ON call.id = k.id WHERE k.stack IN"
+    " k.end_ns FROM block AS k JOIN call ON call.id = k.id WHERE EXISTS(SELECT 1 FROM inner_of)"
+    " AND k.stack IN"
     " (SELECT id FROM stack_site WHERE stack IN inner_of) AND k.id NOT IN (SELECT block FROM"
     " library_handle WHERE kind = 4 AND block IS NOT NULL) ORDER BY k.id";
 
-const char ls_workspaces_memory_sql[] =
-    LT_STACKS "SELECT COALESCE(block, 0), COALESCE(address, 0) FROM library_handle WHERE kind = 4"
-              " UNION SELECT id, address FROM block WHERE stack IN"
-              " (SELECT id FROM stack_site WHERE stack IN inner_of)";
+const char ls_workspaces_memory_sql[] = LT_STACKS
+    "SELECT COALESCE(block, 0), COALESCE(address, 0) FROM library_handle WHERE kind = 4"
+    " UNION SELECT id, address FROM block WHERE EXISTS(SELECT 1 FROM inner_of) AND stack IN"
+    " (SELECT id FROM stack_site WHERE stack IN inner_of)";
 
 /* What the program itself allocated for it. */
 static const char memory_sql[] =
@@ -215,21 +216,33 @@ static int read_ends(struct ls_detect *d, struct ls_workspaces *list) {
     return rc == SQLITE_DONE ? SQLITE_OK : rc;
 }
 
-int ls_workspaces_read(struct ls_detect *d, struct ls_workspaces **list) {
+static int read_all(struct ls_detect *d, struct captures *captures, struct ls_workspaces **list) {
     int64_t last_call = ls_query_int(d->db, 0, "SELECT MAX(id) FROM call");
-    struct captures captures = {0};
-    *list = NULL;
-    int rc = read_captures(d, &captures);
+    int rc = read_captures(d, captures);
     if (rc == SQLITE_OK)
-        rc = read_pieces(d, piece_sql, &captures, list);
+        rc = read_pieces(d, piece_sql, captures, list);
     if (rc == SQLITE_OK && d->pytorch)
-        rc = read_pieces(d, lt_sql, &captures, list);
+        rc = read_pieces(d, lt_sql, captures, list);
     if (rc == SQLITE_OK)
         rc = read_ends(d, *list);
     for (struct ls_workspaces *g = *list; g; g = g->next) {
         find_most(g);
         g->grows = grows(g, last_call);
     }
+    return rc;
+}
+
+int ls_workspaces_read(struct ls_detect *d, const struct ls_workspaces **list) {
+    struct captures captures = {0};
+    int rc = SQLITE_OK;
+    /* Most traces have none: nothing that is large is looked at. */
+    if (!d->workspaces_read &&
+        ls_query_int(d->db, 0,
+                     "SELECT EXISTS(SELECT 1 FROM library_handle WHERE kind = 4) OR EXISTS(SELECT 1"
+                     " FROM frame WHERE function LIKE '%getCUDABlasLtWorkspace%')"))
+        rc = read_all(d, &captures, &d->workspaces);
+    d->workspaces_read = true;
+    *list = d->workspaces;
     for (size_t i = 0; i < captures.count; i++)
         free(captures.at[i].site);
     free(captures.at);

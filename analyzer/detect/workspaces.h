@@ -34,8 +34,8 @@ struct ls_workspaces {
     struct ls_workspaces *next;
 };
 
-/* All groups; SQLITE_OK or the code of the query that failed. Free them, also then. */
-int ls_workspaces_read(struct ls_detect *d, struct ls_workspaces **list);
+/* All groups, read once: they belong to `d`. SQLITE_OK or the code of the query that failed. */
+int ls_workspaces_read(struct ls_detect *d, const struct ls_workspaces **list);
 void ls_workspaces_free(struct ls_workspaces *list);
 
 /* A query for what must not be taken for growth or a leak: the block (block.id) and the address of

@@ -76,7 +76,7 @@ static int64_t find_step(const struct ls_at *at, const struct ls_history *h, cha
     size_t steps;
     int loop = ls_growth_loop(h, &steps);
     int64_t n = 0;
-    for (size_t i = 0; i < h->steps; i++)
+    for (size_t i = 0; i < h->steps && steps; i++)
         if (h->step[i].loop == loop && ++n == at->number)
             return h->step[i].start_ns;
     snprintf(why, size, steps ? "the recording has %zu steps" : "the recording has no steps",

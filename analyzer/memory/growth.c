@@ -13,18 +13,50 @@
 
 #define SLOPE_POINTS 128 /* about 8,000 slopes: a millisecond */
 
+struct loop {
+    size_t steps, known, launching;
+};
+
+static bool works(const struct loop *loop) {
+    return 2 * loop->launching >= loop->known;
+}
+
 int ls_growth_loop(const struct ls_history *history, size_t *steps) {
     const struct ls_history *h = history;
-    size_t *count = ls_history_new(h->steps + 1, sizeof *count);
-    int best = 0;
+    struct loop *loop = ls_history_new(h->steps + 1, sizeof *loop);
+    size_t best = 0;
     for (size_t i = 0; i < h->steps; i++) {
-        int loop = h->step[i].loop;
-        if (loop >= 0 && (size_t)loop <= h->steps && ++count[loop] > count[best])
-            best = loop;
+        int number = h->step[i].loop;
+        if (number < 0 || (size_t)number > h->steps)
+            continue;
+        loop[number].steps++;
+        loop[number].known += h->step[i].launches >= 0;
+        loop[number].launching += h->step[i].launches > 0;
     }
-    *steps = count[best];
-    free(count);
-    return best;
+    for (size_t i = 1; i <= h->steps; i++) {
+        bool better = loop[best].steps == 0 || works(&loop[i]) != works(&loop[best])
+                          ? loop[best].steps == 0 || works(&loop[i])
+                          : loop[i].steps > loop[best].steps;
+        if (loop[i].steps && better)
+            best = i;
+    }
+    *steps = works(&loop[best]) || !h->framework ? loop[best].steps : 0;
+    free(loop);
+    return (int)best;
+}
+
+size_t ls_growth_step(const struct ls_history *history, int64_t ts_ns, bool *inside) {
+    size_t steps, step = 0;
+    int loop = ls_growth_loop(history, &steps);
+    *inside = false;
+    for (size_t i = 0; i < history->steps && steps; i++) {
+        const struct ls_history_step *s = &history->step[i];
+        if (s->loop == loop && s->start_ns <= ts_ns) {
+            step++;
+            *inside = ts_ns < s->end_ns;
+        }
+    }
+    return step;
 }
 
 static void choose_samples(const struct ls_history *h, struct ls_growth *growth) {

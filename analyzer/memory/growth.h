@@ -1,7 +1,7 @@
 /*
  * growth.h - how what each site holds develops from step to step.
  *
- * Samples are the begins of the program's steps (table `step`, the loop with the most of them), in
+ * Samples are the begins of the program's steps (table `step`, ls_growth_loop()), in
  * the order of time; where it has none, LS_GROWTH_SAMPLES moments at equal distances. Of very many
  * steps each `stride`-th one, so that the table stays below LS_GROWTH_CELLS cells. One thread; not
  * async-signal-safe.
@@ -34,8 +34,13 @@ void ls_growth_load_at(const struct ls_history *history, const struct ls_span *s
                        const int64_t *ts_ns, size_t samples, struct ls_growth *growth);
 void ls_growth_free(struct ls_growth *growth);
 
-/* The loop that has the most steps, and how many; 0 steps: none. */
+/* The program's main loop, and how many steps it has; 0 steps: none. It is the one with the most
+ * among those of which half the steps launch something: frees at the end of a program repeat, too.
+ * A program without a framework's allocator may have one that never launches. */
 int ls_growth_loop(const struct ls_history *history, size_t *steps);
+
+/* The last of its steps that had begun by then, from 1, and whether it had not ended; 0: none. */
+size_t ls_growth_step(const struct ls_history *history, int64_t ts_ns, bool *inside);
 
 /* Bytes per sample (divide by `stride` for a step) by which `series` grows, as the median of all
  * slopes between samples (Theil-Sen), so that a few odd steps do not matter; 0 for fewer than 3

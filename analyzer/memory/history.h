@@ -47,6 +47,7 @@ struct ls_segment {
 struct ls_history_step {
     int64_t id, start_ns, end_ns; /* of table `step` */
     int loop;
+    int64_t launches; /* -1: not known */
 };
 
 struct ls_history {

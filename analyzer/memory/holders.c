@@ -90,7 +90,7 @@ void ls_holders_at(const struct ls_history *history, const struct ls_growth *gro
     size_t samples = begun(growth->ts_ns, growth->samples, state->ts_ns);
     find_begins(history, &begins);
     *holders = (struct ls_holders){.steps = begins.count, .count = state->holders};
-    holders->step = begun(begins.ts_ns, begins.count, state->ts_ns);
+    holders->step = ls_growth_step(history, state->ts_ns, &holders->in_step);
     holders->holder = ls_history_new(state->holders, sizeof *holders->holder);
     for (size_t i = 0; i < state->holders; i++) {
         const struct ls_holder_of *from = &state->holder[i];

@@ -29,8 +29,9 @@ struct ls_holder_entry {
 struct ls_holders {
     struct ls_holder_entry *holder; /* by bytes, the largest first */
     size_t count;
-    size_t step;  /* the moment is in this step of the main loop, from 1; 0: before, or no steps */
-    size_t steps; /* of the main loop in the whole recording */
+    size_t step;       /* the last of the main loop's that had begun, from 1; 0: none */
+    bool in_step;      /* and it had not ended */
+    size_t steps;      /* of the main loop in the whole recording */
     size_t since_step; /* `change` counts from its begin; 0: there is no earlier step */
     int64_t since_ns;  /* and when that was */
     size_t *changed;   /* indices of `holder` by change, the largest first; those that grew */

@@ -48,14 +48,16 @@ void ls_render_memory_begin(const struct ls_trace *trace, bool json, size_t devi
     free(ending);
 }
 
-/* "12.4 s" or "12.4 s, in step 7" */
+/* "12.4 s", "12.4 s, in step 7" or "12.4 s, after step 7" */
 static const char *when_text(const struct ls_history *h, int64_t ts_ns, char *text, size_t size) {
     struct ls_human time;
-    size_t steps, step = 0;
-    int loop = ls_growth_loop(h, &steps);
-    for (size_t i = 0; i < h->steps; i++)
-        step += h->step[i].loop == loop && h->step[i].start_ns <= ts_ns;
-    snprintf(text, size, step ? "%s, in step %zu" : "%s", ls_human_ns(&time, ts_ns), step);
+    bool inside;
+    size_t step = ls_growth_step(h, ts_ns, &inside);
+    if (step)
+        snprintf(text, size, "%s, %s step %zu", ls_human_ns(&time, ts_ns), inside ? "in" : "after",
+                 step);
+    else
+        snprintf(text, size, "%s", ls_human_ns(&time, ts_ns));
     return text;
 }
 

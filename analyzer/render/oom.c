@@ -69,7 +69,8 @@ static void put_when(const struct ls_story *story, FILE *out) {
     fprintf(out, " on device %d, %s after the start", story->oom->device,
             ls_human_ns(&when, story->oom->ts_ns));
     if (story->holders.step)
-        fprintf(out, ", in step %zu of %zu", story->holders.step, story->holders.steps);
+        fprintf(out, ", %s step %zu of %zu", story->holders.in_step ? "in" : "after",
+                story->holders.step, story->holders.steps);
     if (story->events.count > 1)
         fprintf(out, " (event %zu of %zu)", story->number, story->events.count);
     fputs(".\n", out);
@@ -123,6 +124,10 @@ static void put_cached(const struct ls_oom_event *oom, FILE *out) {
     const char *fits = "";
     if (oom->reserved < 0)
         return;
+    if (oom->cached == 0) {
+        put_figure(out, "cached", 0, "no free piece in what its allocator has");
+        return;
+    }
     if (oom->requested >= 0)
         fits = oom->largest_hole < oom->requested ? ", too small for the request"
                                                   : ", large enough for the request";
@@ -195,17 +200,18 @@ static void put_holders(const struct ls_story *story, size_t most, FILE *out) {
         ls_render_holders(&story->holders, most, out);
 }
 
-static void put_change(const struct ls_holder_entry *e, bool in_steps, FILE *out) {
+static void put_change(const struct ls_holders *h, const struct ls_holder_entry *e, FILE *out) {
     struct ls_human bytes, part;
     char first[64], amount[48], where[64] = "";
     snprintf(amount, sizeof amount, "+%s", ls_human_bytes(&bytes, e->change));
     snprintf(first, sizeof first, "  %11s  ", amount);
-    if (!in_steps)
+    if (h->since_step == h->step || e->in_step <= 0)
         ;
     else if (e->in_step >= e->change)
-        snprintf(where, sizeof where, ", all of it in this step");
-    else if (e->in_step > 0)
-        snprintf(where, sizeof where, ", %s of it in this step", ls_human_bytes(&part, e->in_step));
+        snprintf(where, sizeof where, ", all of it since step %zu", h->step);
+    else
+        snprintf(where, sizeof where, ", %s of it since step %zu",
+                 ls_human_bytes(&part, e->in_step), h->step);
     ls_screen_say(out, first, "               ", "%s%s", e->site, where);
 }
 
@@ -221,11 +227,11 @@ static void put_changes(const struct ls_holders *h, size_t most, FILE *out) {
                  h->step - h->since_step,
                  ls_plural((int64_t)(h->step - h->since_step), "step", "steps"));
     else
-        snprintf(title, sizeof title, "What grew in this step:");
+        snprintf(title, sizeof title, "What grew since step %zu began:", h->step);
     ls_screen_title(out, title);
     for (size_t i = 0; i < h->changed_count && i < most; i++)
         if (h->holder[h->changed[i]].change >= least)
-            put_change(&h->holder[h->changed[i]], in_steps, out);
+            put_change(h, &h->holder[h->changed[i]], out);
     if (h->changed_count == 0)
         fputs("  nothing\n", out);
 }

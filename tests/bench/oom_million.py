@@ -4,8 +4,8 @@
     tests/bench/oom_million.py [--blocks N] [--keep PATH]
 
 Makes a trace by hand, of a training loop that ends in an out-of-memory error: each step has
-temporary blocks in cached segments, and one line keeps a block per step. Prints seconds (the best of
-three) and the peak of resident memory of each verb; LAYOUTSPY_BUILD names the build directory.
+temporary blocks in cached segments, and one line keeps a block per step. Prints seconds and those of
+processor time (the best of three) and the peak of resident memory of each verb; LAYOUTSPY_BUILD names the build directory.
 """
 
 import argparse
@@ -126,13 +126,13 @@ class Million(Trace):
 
 
 def measure(command):
-    """Seconds and peak bytes of a child; its output must be there."""
+    """Seconds, those of processor time, and peak bytes of a child; its output must be there."""
     before = time.monotonic()
     child = subprocess.Popen(command, stdout=subprocess.PIPE)
     out = child.stdout.read()
     _, status, usage = os.wait4(child.pid, 0)
     assert status == 0 and out, command
-    return time.monotonic() - before, usage.ru_maxrss * 1024
+    return time.monotonic() - before, usage.ru_utime + usage.ru_stime, usage.ru_maxrss * 1024
 
 
 def main():
@@ -149,8 +149,8 @@ def main():
         print(f"{path.stat().st_size / MIB:.0f} MiB of trace, {options.blocks} blocks")
         for verb in (["oom"], ["oom", "--json"], ["memory"], ["memory", "--at", "oom"], ["report"]):
             runs = [measure([command, *verb, path]) for _ in range(3)]
-            print(f"{' '.join(verb):16} {min(r[0] for r in runs):6.2f} s  "
-                  f"{max(r[1] for r in runs) / MIB:6.0f} MiB resident")
+            print(f"{' '.join(verb):16} {min(r[0] for r in runs):6.2f} s, {min(r[1] for r in runs):5.2f} of a"
+                  f" processor  {max(r[2] for r in runs) / MIB:5.0f} MiB resident")
 
 
 if __name__ == "__main__":

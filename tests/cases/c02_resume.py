@@ -26,12 +26,12 @@ def step(batch):
     if MODE == "reused":
         pieces = [torch.empty(SIZE, dtype=torch.uint8, device="cuda") for _ in range(2 * PARAMETERS)]
         pieces[0][:1024].add_(1)
-        return pieces[0][:1].cpu()
+        return len(pieces)
     hidden = torch.empty(batch * (100 << 20), dtype=torch.uint8, device="cuda")
     hidden[:1024].add_(1)
     out = torch.empty_like(hidden)
     out[:1024].copy_(hidden[:1024])
-    return out[:1].cpu()
+    return out.numel()
 
 
 state = make_state()

@@ -8,7 +8,7 @@ from torch import nn
 
 
 def once():
-    layer = nn.Linear(1, 1).cuda()
+    layer = nn.Linear(1, 1, device="cuda")
     layer(torch.ones(1, 1, device="cuda"))  # SITE: product
 
 

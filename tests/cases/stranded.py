@@ -22,7 +22,7 @@ def step():
     out[:1024].add_(1)
     second = take(ROWS // 2)
     second[:1024].copy_(out[:1024])
-    return out[:1].cpu()
+    return out.numel()
 
 
 scratch = take(4000)

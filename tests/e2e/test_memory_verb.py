@@ -98,7 +98,7 @@ Segments when the most was allocated (5.00 s, in step 5):
      segment       live largest hole blocks     oldest  who pins it
     64.0 MiB   50.0 MiB     14.0 MiB      5     4.00 s  train.py:9 log
     40.0 MiB   40.0 MiB      0 bytes      1       0 ns  train.py:7 forward
-Segments at the end (7.00 s, in step 5):
+Segments at the end (7.00 s, after step 5):
      segment       live largest hole blocks     oldest  who pins it
     64.0 MiB   50.0 MiB     14.0 MiB      5     6.00 s  train.py:9 log
     40.0 MiB    0 bytes      0 bytes      0  work of other streams"""

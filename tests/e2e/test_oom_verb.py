@@ -5,7 +5,7 @@ import subprocess
 
 import pytest
 
-from harness import app, site_matches
+from harness import COMMAND, ON_STANDIN, app, site_matches
 from synthetic import Trace
 from test_cli import INPUT, OK, OUTPUT, USAGE, layoutspy, one_line
 
@@ -393,3 +393,12 @@ def test_recorded_stall(harness):
     assert [t["what"] for t in event["tried"]] == [
         "failed", "asked for free memory", "waited", "gave back", "gave back", "failed", "gave back", "succeeded"]
     assert "1 request was refused at first and served on a retry" in screen(harness.folder / "trace.db")
+
+
+def test_run_says_where_to_look(harness):
+    command = [COMMAND, "run", "-o", "t.db", "--", ON_STANDIN, "--memory", "64M", app("oom_retry"), "go_on"]
+    environment = harness.environment(preload=False)
+    environment.pop("LAYOUTSPY_OUT", None)
+    result = subprocess.run(list(map(str, command)), cwd=harness.folder, env=environment, text=True,
+                            capture_output=True, timeout=60)
+    assert result.returncode == 0 and "next: " in result.stderr and " oom t.db" in result.stderr, result.stderr

@@ -72,10 +72,9 @@ def load(path):
 
 
 def _moments(db, count):
-    """ns of each take(): of the last call of its mark. What the allocator itself asked, before an OOM,
-    is none."""
-    own = {row[0] for row in db.execute(
-        "SELECT (SELECT MAX(id) FROM memory WHERE id < oom.id AND device_free IS NOT NULL) FROM oom")}
+    """ns of each take(): of the last call of its mark. What the allocator itself asked, at an OOM, is
+    none."""
+    own = {row[0] for row in db.execute("SELECT id FROM oom_call WHERE kind = 4")}
     found, run = [], 0
     for row, ns, asked in db.execute("SELECT id, ts_ns, device_free IS NOT NULL FROM memory ORDER BY id"):
         if row in own:

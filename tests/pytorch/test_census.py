@@ -285,10 +285,14 @@ def loop(tmp_path, torch_python):
 
 def test_asked_of_a_running_loop(loop):
     pid = loop.process.pid
-    first = loop.layoutspy("census", "--json", pid)
-    assert (first.status, first.err) == (0, ""), repr(first)
-    shown, = json.loads(first.out)["census"]
-    assert (shown["reason"], shown["state"]) == ("asked", "complete")
+    for asked in range(1, TRIES + 1):
+        first = loop.layoutspy("census", "--json", pid)
+        assert (first.status, first.err) == (0, ""), repr(first)
+        shown, = json.loads(first.out)["census"]
+        assert (shown["id"], shown["reason"]) == (asked, "asked")
+        if shown["detail"] != "its time ran out":
+            break
+    assert shown["state"] == "complete"
     addresses = {s["address"]: s for s in shown["storages"]}
     fixed = [s for s in loop.said["storages"] if s[1] == 128 * 128 * 4]
     assert len(fixed) == 12  # weights, gradients, momenta
@@ -301,7 +305,7 @@ def test_asked_of_a_running_loop(loop):
     assert loop.process.wait(30) == 0 and json.loads(rest) == {"done": True}
     loop.settle()
     trace = loop.trace()
-    assert [tuple(r) for r in trace.rows("SELECT reason, state FROM census ORDER BY id")] == [(ASKED, COMPLETE)] * 2
+    assert [r["reason"] for r in trace.rows("SELECT reason FROM census ORDER BY id")] == [ASKED] * (asked + 1)
     loop.assert_true()
 
 

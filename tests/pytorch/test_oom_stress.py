@@ -10,7 +10,6 @@ import random
 import re
 import signal
 import sqlite3
-import subprocess
 import threading
 import time
 
@@ -114,23 +113,34 @@ def test_caught_again_and_again(torch, way, census):
 # ---- several processes ------------------------------------------------------------------------
 
 
-def start_ranks(torch, way, rounds, preload=True):
+@pytest.fixture
+def start(torch):
+    """Starts processes of the test, and ends them with it, however it ends."""
+    started = []
+
+    def begin(*arguments, **how):
+        started.append(torch.start(*arguments, **how))
+        return started[-1]
+    yield begin
+    for process in started:
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.communicate()
+
+
+def start_ranks(torch, start, way, rounds, preload=True):
     meeting = torch.folder / f"meeting-{preload}"
     meeting.mkdir()
     started = []
     for rank in range(RANKS):
         env = torch.environment(preload=preload, out="rank%r.db", RANK=rank, LOCAL_RANK=rank, WORLD_SIZE=RANKS)
         log = torch.folder / f"rank{rank}.log" if preload else False
-        started.append(torch.start(torch.argv(SCRIPT, way, str(rounds), meeting), env, memory="2G", log=log))
+        started.append(start(torch.argv(SCRIPT, way, str(rounds), meeting), env, memory="2G", log=log))
     return started
 
 
 def finish(process):
-    try:
-        out, err = process.communicate(timeout=300)
-    except subprocess.TimeoutExpired:
-        os.killpg(process.pid, signal.SIGKILL)
-        raise
+    out, err = process.communicate(timeout=300)
     return process.returncode, out.decode(), err.decode()
 
 
@@ -138,9 +148,9 @@ def without_figures(ended):
     return [(status, re.sub(r"grown_kib=\S+", "", out), err) for status, out, err in ended]
 
 
-def test_four_ranks_at_once(torch):
-    ended = [finish(p) for p in start_ranks(torch, "rank", ROUNDS)]
-    assert without_figures(ended) == without_figures([finish(p) for p in start_ranks(torch, "rank", ROUNDS, False)])
+def test_four_ranks_at_once(torch, start):
+    ended = [finish(p) for p in start_ranks(torch, start, "rank", ROUNDS)]
+    assert without_figures(ended) == without_figures([finish(p) for p in start_ranks(torch, start, "rank", ROUNDS, False)])
     torch.settle()
     for rank in range(RANKS):
         (process,) = [p for p in parse_log(torch.folder / f"rank{rank}.log") if p.calls]
@@ -151,10 +161,10 @@ def test_four_ranks_at_once(torch):
         assert trace.lost() == {}
 
 
-def test_four_ranks_that_die_of_it(torch):
+def test_four_ranks_that_die_of_it(torch, start):
     """Nobody catches it: status and traceback are those of a run without us."""
-    ended = [finish(p) for p in start_ranks(torch, "fatal", 1)]
-    expected = [finish(p) for p in start_ranks(torch, "fatal", 1, False)]
+    ended = [finish(p) for p in start_ranks(torch, start, "fatal", 1)]
+    expected = [finish(p) for p in start_ranks(torch, start, "fatal", 1, False)]
     assert ended == expected
     assert all(status == 1 and "torch.OutOfMemoryError: CUDA out of memory" in err for status, _, err in ended)
     torch.settle()
@@ -175,12 +185,12 @@ def failures(log):
 
 
 @pytest.mark.parametrize("number", range(KILLS))
-def test_killed(torch, number):
+def test_killed(torch, start, number):
     """At a random moment between the first failure and the tenth or so, mostly inside of one; each
     third time the collector goes first."""
     chance = random.Random(f"out of memory {number}")
-    process = torch.start(torch.argv(SCRIPT, chance.choice(["forward", "backward"]), "100000"),
-                          torch.environment(), memory="2G")
+    process = start(torch.argv(SCRIPT, chance.choice(["forward", "backward"]), "100000"),
+                    torch.environment(), memory="2G")
     assert wait_until(lambda: failures(torch.log) > 0 or process.poll() is not None, seconds=60, every=0.002)
     time.sleep(chance.uniform(0, 0.05))
     if number % 3 == 2 and torch.collector():

@@ -77,8 +77,9 @@ def check_captures(trace):
 
 
 def check_oom(trace):
-    """What was asked for, what there was, and where."""
-    events = trace.rows("SELECT * FROM oom_event ORDER BY ts_ns")
+    """What was asked for, what there was, and where; and a stall."""
+    assert trace.rows("SELECT requested FROM oom_event WHERE recovered")[0][0] == 600 << 20
+    events = trace.rows("SELECT * FROM oom_event WHERE NOT recovered ORDER BY ts_ns")
     assert [row["requested"] for row in events] == [2 << 30, 700 << 20]
     assert {row["allocated"] for row in events} == {600 << 20}
     assert all(site_matches(row["site"], "workloads/oom.py", "oom asked", "<module>") for row in events)

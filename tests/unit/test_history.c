@@ -392,6 +392,43 @@ static void test_many_steps(void **state) {
     close_with(&trace, &h);
 }
 
+/* A loop whose steps launch nothing is not the main one; a framework's program has then none. */
+static void test_main_loop(void **state) {
+    struct ls_trace trace;
+    struct ls_history h;
+    size_t steps;
+    bool inside;
+    (void)state;
+    static const char loops[] =
+        "INSERT INTO step(id, loop, start_ns, end_ns, launches) VALUES(1, 1, 10, 20, 1),"
+        "(2, 1, 20, 30, 0), (3, 1, 30, 40, 2), (4, 2, 50, 51, 0), (5, 2, 51, 52, 0),"
+        "(6, 2, 52, 53, 0), (7, 2, 53, 54, 1), (8, 3, 60, 61, 0)";
+    open_with(&trace, &h, 100, loops);
+    assert_int_equal(ls_growth_loop(&h, &steps), 1);
+    assert_int_equal(steps, 3);
+    assert_int_equal(ls_growth_step(&h, 9, &inside), 0);
+    assert_false(inside);
+    assert_int_equal(ls_growth_step(&h, 10, &inside), 1);
+    assert_true(inside);
+    assert_int_equal(ls_growth_step(&h, 40, &inside), 3);
+    assert_false(inside);
+    close_with(&trace, &h);
+
+    made_open(&trace, "exit", 100);
+    made_sql(&trace, loops);
+    made_sql(&trace, "DELETE FROM step WHERE loop = 1");
+    assert_true(ls_history_load(&h, trace.db, 0));
+    assert_int_equal(ls_growth_loop(&h, &steps), 2);
+    assert_int_equal(steps, 4);
+    ls_history_free(&h);
+    made_sql(&trace, BLOCKS "(10, 20, NULL, NULL, 0, 5000, 100, NULL, NULL, NULL, 7)");
+    assert_true(ls_history_load(&h, trace.db, 0));
+    ls_growth_loop(&h, &steps);
+    assert_int_equal(steps, 0);
+    assert_int_equal(ls_growth_step(&h, 55, &inside), 0);
+    close_with(&trace, &h);
+}
+
 /* A few odd steps change nothing. */
 static void test_slope(void **state) {
     static const uint64_t odd[] = {0, 10, 20, 5000, 40, 50, 0, 70, 80, 90}, few[] = {1, 2};
@@ -417,6 +454,7 @@ int main(void) {
         cmocka_unit_test(test_growth),
         cmocka_unit_test(test_growth_without_steps),
         cmocka_unit_test(test_many_steps),
+        cmocka_unit_test(test_main_loop),
         cmocka_unit_test(test_slope),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

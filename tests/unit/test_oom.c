@@ -182,7 +182,8 @@ COURSE(finds_it) {
     CALL(1, cudaEventSynchronize, C10, 0, 0xe0);
     report(C10, 0x10000000, 79 * (int64_t)MIB);
 }
-TESTS(finds_it, "driver got 79/80 of 0/100 free - x1 at 50 flushed 0:0 in 0 waited 4", "1:80 3:- 5:79")
+TESTS(finds_it, "driver got 79/80 of 0/100 free - x1 at 50 flushed 0:0 in 0 waited 4",
+      "1:80 3:- 5:79")
 
 /* A block of another call into the allocator is not the wanted one. */
 COURSE(finds_another) {
