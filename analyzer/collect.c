@@ -120,7 +120,8 @@ static bool follow(struct ls_ingest *ingest, struct ls_watch *watch, char *why, 
         if (!ls_ingest_idle(ingest, why, size))
             return false;
         futex_wait(&spool->header->wake, wake,
-                   count > BUSY_RECORDS   ? DRAIN_BUSY_MS
+                   !ingest->idle          ? 0
+                   : count > BUSY_RECORDS ? DRAIN_BUSY_MS
                    : quiet < QUIET_DRAINS ? DRAIN_MS
                                           : DRAIN_QUIET_MS);
     }

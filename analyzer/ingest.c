@@ -159,6 +159,7 @@ int64_t ls_ingest_drain(struct ls_ingest *ingest, bool all, char *why, size_t si
 
 bool ls_ingest_idle(struct ls_ingest *ingest, char *why, size_t size) {
     ls_stacks_symbolize(&ingest->stacks, 0);
+    ingest->idle = !ls_stacks_busy(&ingest->stacks);
     ls_db_commit(&ingest->db);
     return !failed(ingest, why, size);
 }

@@ -47,6 +47,7 @@ struct ls_ingest {
     int64_t end_ns;        /* of the last record */
     struct ls_life **born; /* lifetimes that began since the last commit */
     size_t born_count, born_room;
+    bool idle;     /* there is nothing to name, or somebody else is at work on it */
     bool finished; /* was finished by an earlier process: only the spool is left */
     bool replaced; /* the target's process runs another program now */
     bool out_of_memory;
@@ -65,7 +66,7 @@ bool ls_ingest_open(struct ls_ingest *ingest, struct ls_spool *spool, char *why,
  */
 int64_t ls_ingest_drain(struct ls_ingest *ingest, bool all, char *why, size_t size);
 
-/* Name a few stacks, without waiting. */
+/* Name a few stacks, without waiting, some 10 ms at most; `idle` tells whether there are more. */
 bool ls_ingest_idle(struct ls_ingest *ingest, char *why, size_t size);
 
 /* Name what stacks there are, within about a second: the target runs on, a reader is waiting. Takes

@@ -133,9 +133,13 @@ bool ls_stacks_symbolize(struct ls_stacks *stacks, int timeout_ms) {
     while (stacks->todo && stacks->asked_count == 0)
         if (!ask(stacks))
             drop_module(stacks);
-    bool written =
-        stacks->asked_count > 0 || !stacks->waiting || ls_stacks_write_sites(stacks, false);
-    return stacks->asked_count > 0 || !written;
+    stacks->more =
+        stacks->asked_count == 0 && stacks->waiting && !ls_stacks_write_sites(stacks, false);
+    return stacks->asked_count > 0 || stacks->more;
+}
+
+bool ls_stacks_busy(const struct ls_stacks *stacks) {
+    return stacks->more;
 }
 
 void ls_stacks_give_up(struct ls_stacks *stacks) {

@@ -32,6 +32,7 @@ struct ls_stacks {
     struct ls_raw_stack *raw;   /* list: there at the last ls_stacks_settle() */
     struct ls_raw_stack *fresh; /* list: since then */
     struct ls_waiting *waiting; /* stacks without a site yet */
+    bool more;                  /* of those, which could have one */
     struct ls_frame *todo;      /* frames to ask for */
     struct ls_symbolizer symbolizer;
     struct ls_frame *asked[LS_SYMBOLIZER_BATCH]; /* the open question */
@@ -59,6 +60,9 @@ void ls_stacks_settle(struct ls_stacks *stacks, bool all);
 /* Ask for names, take answers, write sites; wait for an answer up to `timeout_ms`. False: there is
  * nothing left to ask or to wait for. */
 bool ls_stacks_symbolize(struct ls_stacks *stacks, int timeout_ms);
+
+/* There are names to be made use of, and nobody to wait for. */
+bool ls_stacks_busy(const struct ls_stacks *stacks);
 
 /* No more names: what has none is written as module and offset. */
 void ls_stacks_give_up(struct ls_stacks *stacks);

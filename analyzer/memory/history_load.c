@@ -64,9 +64,21 @@ static bool each_row(struct ls_history *h, const char *sql,
     return rc == SQLITE_DONE;
 }
 
+static int64_t time_of(sqlite3_stmt *stmt, int column) {
+    return ls_clamped(sqlite3_column_int64(stmt, column), LS_LATEST);
+}
+
 static int64_t time_or_never(sqlite3_stmt *stmt, int column) {
-    return sqlite3_column_type(stmt, column) == SQLITE_NULL ? LS_NEVER
-                                                            : sqlite3_column_int64(stmt, column);
+    return sqlite3_column_type(stmt, column) == SQLITE_NULL ? LS_NEVER : time_of(stmt, column);
+}
+
+static uint64_t size_of(sqlite3_stmt *stmt, int column) {
+    return (uint64_t)ls_clamped(sqlite3_column_int64(stmt, column), LS_LARGEST);
+}
+
+static uint64_t address_of(sqlite3_stmt *stmt, int column) {
+    uint64_t address = (uint64_t)sqlite3_column_int64(stmt, column);
+    return address < UINT64_MAX - LS_LARGEST ? address : UINT64_MAX - LS_LARGEST;
 }
 
 /* ---- sites ---- */
@@ -200,15 +212,15 @@ static void read_span(struct ls_history *h, sqlite3_stmt *stmt, struct span_list
     list->span = ls_history_room(list->span, list->count, &list->room, sizeof *list->span);
     struct ls_span *s = &list->span[list->count++];
     s->id = sqlite3_column_int64(stmt, 0);
-    s->start_ns = sqlite3_column_int64(stmt, 1);
+    s->start_ns = time_of(stmt, 1);
     s->end_ns = time_or_never(stmt, 2);
     s->free_ns = time_or_never(stmt, 3);
     if (s->free_ns < s->end_ns || s->end_ns == LS_NEVER)
         s->free_ns = s->end_ns;
     s->start_call = sqlite3_column_int64(stmt, 4);
     s->end_call = sqlite3_column_int64(stmt, 5);
-    s->address = (uint64_t)sqlite3_column_int64(stmt, 6);
-    s->size = (uint64_t)sqlite3_column_int64(stmt, 7);
+    s->address = address_of(stmt, 6);
+    s->size = size_of(stmt, 7);
     s->stack = (uint32_t)sqlite3_column_int64(stmt, 8);
     s->free_stack = (uint32_t)sqlite3_column_int64(stmt, 9);
     s->thread = (uint32_t)sqlite3_column_int64(stmt, 10);
@@ -247,9 +259,8 @@ struct loading {
 static void add_range(struct ls_history *h, sqlite3_stmt *stmt, void *context) {
     struct loading *l = context;
     (void)h;
-    add_place(&l->ranges, (struct place){(uint64_t)sqlite3_column_int64(stmt, 0),
-                                         (uint64_t)sqlite3_column_int64(stmt, 1),
-                                         sqlite3_column_int64(stmt, 2), time_or_never(stmt, 3), 0});
+    add_place(&l->ranges, (struct place){address_of(stmt, 0), size_of(stmt, 1), time_of(stmt, 2),
+                                         time_or_never(stmt, 3), 0});
 }
 
 struct segment_list {
@@ -263,12 +274,12 @@ static void add_segment(struct ls_history *h, sqlite3_stmt *stmt, void *context)
     list->segment = ls_history_room(list->segment, list->count, &list->room, sizeof *list->segment);
     struct ls_segment *s = &list->segment[list->count++];
     s->id = sqlite3_column_int64(stmt, 0);
-    s->start_ns = sqlite3_column_int64(stmt, 1);
+    s->start_ns = time_of(stmt, 1);
     s->end_ns = time_or_never(stmt, 2);
     s->start_call = sqlite3_column_int64(stmt, 3);
     s->end_call = sqlite3_column_int64(stmt, 4);
-    s->address = s->reservation = (uint64_t)sqlite3_column_int64(stmt, 5);
-    s->size = (uint64_t)sqlite3_column_int64(stmt, 6);
+    s->address = s->reservation = address_of(stmt, 5);
+    s->size = size_of(stmt, 6);
     s->stack = (uint32_t)sqlite3_column_int64(stmt, 7);
     s->site = site_of(h->own, s->stack);
     s->expandable = sqlite3_column_int(stmt, 8) == LS_MEMORY_VMM;
@@ -343,8 +354,8 @@ static void add_step(struct ls_history *h, sqlite3_stmt *stmt, void *context) {
     h->step = ls_history_room(h->step, h->steps, room, sizeof *h->step);
     h->step[h->steps++] = (struct ls_history_step){
         sqlite3_column_int64(stmt, 0),
-        sqlite3_column_int64(stmt, 1),
-        sqlite3_column_int64(stmt, 2),
+        time_of(stmt, 1),
+        time_of(stmt, 2),
         sqlite3_column_int(stmt, 3),
         sqlite3_column_type(stmt, 4) == SQLITE_NULL ? -1 : sqlite3_column_int64(stmt, 4),
     };
@@ -352,8 +363,8 @@ static void add_step(struct ls_history *h, sqlite3_stmt *stmt, void *context) {
 
 static void take_capacity(struct ls_history *h, sqlite3_stmt *stmt, void *context) {
     (void)context;
-    if (sqlite3_column_int64(stmt, 0) > h->capacity)
-        h->capacity = sqlite3_column_int64(stmt, 0);
+    if ((int64_t)size_of(stmt, 0) > h->capacity)
+        h->capacity = (int64_t)size_of(stmt, 0);
 }
 
 bool ls_history_load(struct ls_history *history, sqlite3 *db, int device) {
@@ -363,7 +374,7 @@ bool ls_history_load(struct ls_history *history, sqlite3 *db, int device) {
     *h = (struct ls_history){.db = db, .device = device};
     h->own = ls_history_new(1, sizeof *h->own);
     begin_sites(h->own);
-    h->end_ns = ls_recorded_ns(db);
+    h->end_ns = ls_clamped(ls_recorded_ns(db), LS_LATEST);
     bool read =
         each_row(h, "SELECT id, site FROM stack_site WHERE site IS NOT NULL", add_stack, NULL) &&
         each_row(h, "SELECT " BLOCK_COLUMNS " FROM block WHERE device = ?", add_span, &l.span);

@@ -10,9 +10,10 @@
 
 #include "history_own.h"
 
-static int64_t number(sqlite3_stmt *stmt, int column) {
-    return sqlite3_column_type(stmt, column) == SQLITE_NULL ? LS_OOM_UNKNOWN
-                                                            : sqlite3_column_int64(stmt, column);
+static int64_t number(sqlite3_stmt *stmt, int column, int64_t most) {
+    return sqlite3_column_type(stmt, column) == SQLITE_NULL
+               ? LS_OOM_UNKNOWN
+               : ls_clamped(sqlite3_column_int64(stmt, column), most);
 }
 
 static char *text(sqlite3_stmt *stmt, int column, const char *otherwise) {
@@ -31,13 +32,21 @@ static const char oom_sql[] =
     " COALESCE(recovered, 0), (SELECT site FROM stack_site WHERE stack_site.id = oom.stack), owner"
     " FROM oom ORDER BY ts_ns, id";
 
+/* A request has no limit: sizes that went below 0 in the program are asked for as well. */
+static int64_t request(sqlite3_stmt *stmt, int column) {
+    int64_t bytes = sqlite3_column_int64(stmt, column);
+    if (sqlite3_column_type(stmt, column) == SQLITE_NULL)
+        return LS_OOM_UNKNOWN;
+    return bytes < 0 ? INT64_MAX : bytes;
+}
+
 static void read_oom(struct ls_oom_event *oom, sqlite3_stmt *stmt) {
     int64_t *const column[] = {
         &oom->id,
-        &oom->ts_ns,
         NULL,
-        &oom->requested,
-        &oom->asked,
+        NULL,
+        NULL,
+        NULL,
         &oom->allocated,
         &oom->reserved,
         &oom->pending,
@@ -56,8 +65,11 @@ static void read_oom(struct ls_oom_event *oom, sqlite3_stmt *stmt) {
     int next = sizeof column / sizeof column[0];
     for (int i = 0; i < next; i++)
         if (column[i])
-            *column[i] = number(stmt, i);
+            *column[i] = number(stmt, i, LS_LARGEST);
+    oom->ts_ns = ls_clamped(sqlite3_column_int64(stmt, 1), LS_LATEST);
     oom->device = sqlite3_column_int(stmt, 2);
+    oom->requested = request(stmt, 3);
+    oom->asked = request(stmt, 4);
     oom->stack = (uint32_t)sqlite3_column_int64(stmt, next++);
     oom->thread = (uint32_t)sqlite3_column_int64(stmt, next++);
     oom->by_allocator = sqlite3_column_int(stmt, next++) != 0;
@@ -115,7 +127,7 @@ static bool load_calls(struct ls_oom_events *ooms, sqlite3 *db) {
         ooms->call = ls_history_room(ooms->call, count, &room, sizeof *ooms->call);
         ooms->call[count++] =
             (struct ls_oom_call){sqlite3_column_int64(stmt, 0), sqlite3_column_int64(stmt, 1),
-                                 sqlite3_column_int(stmt, 2), sqlite3_column_int64(stmt, 3)};
+                                 sqlite3_column_int(stmt, 2), request(stmt, 3)};
     }
     sqlite3_finalize(stmt);
     share_calls(ooms, count);

@@ -126,9 +126,14 @@ static bool was_there(sqlite3 *db, sqlite3 *own, int64_t ts_ns) {
            same_text(db, own, "boot_id");
 }
 
+/* When a recording began, ns since 1970. */
+static int64_t begin_of(sqlite3 *db) {
+    return ls_clamped(ls_query_meta_int(db, 0, "start_real_ns"), LS_LATEST);
+}
+
 static void look_at(struct ls_others *others, sqlite3 *db, sqlite3 *own, const char *path,
                     const char *device, int64_t real_ns) {
-    int64_t ts_ns = real_ns - ls_query_meta_int(db, real_ns + 1, "start_real_ns");
+    int64_t ts_ns = real_ns - begin_of(db);
     int there = device_there(db, device);
     if (there < 0 || !was_there(db, own, ts_ns))
         return;
@@ -145,11 +150,11 @@ static void look_at(struct ls_others *others, sqlite3 *db, sqlite3 *own, const c
         .path = join(path, strlen(path), ""),
         .program = ls_query_meta(db, "cmdline"),
         .pid = ls_query_meta_int(db, 0, "pid"),
-        .bytes = (uint64_t)held,
+        .bytes = (uint64_t)ls_clamped(held, LS_LARGEST),
         .ooms = number_at(db, oom_sql, there, ts_ns) > 0,
         .whole = !has_spool(path),
     };
-    others->bytes += (uint64_t)held;
+    others->bytes += (uint64_t)ls_clamped(held, LS_LARGEST);
 }
 
 static int by_bytes(const void *a, const void *b) {
@@ -178,7 +183,7 @@ void ls_others_find(struct ls_others *others, sqlite3 *db, const char *path, int
     size_t length = (size_t)(base - path);
     char *folder = length ? join(path, length, "") : join("./", 2, "");
     char *name = device_name(db, device);
-    int64_t real_ns = ls_query_meta_int(db, 0, "start_real_ns") + ts_ns;
+    int64_t real_ns = begin_of(db) + ls_clamped(ts_ns, LS_LATEST);
     int tried = 0;
     *others = (struct ls_others){0};
     DIR *dir = opendir(folder);

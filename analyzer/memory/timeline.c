@@ -83,7 +83,7 @@ void ls_timeline_make(const struct ls_history *history, size_t rows, struct ls_t
         bool begun = false; /* all changes until the row's begin are in */
         while (!begun || (next < changes.count && changes.change[next].ts_ns < end)) {
             int64_t now = next < changes.count ? changes.change[next].ts_ns : LS_NEVER;
-            if (!begun && now > row->ts_ns) {
+            if (!begun && (now > row->ts_ns || next == changes.count)) {
                 row->allocated = row->peak = (uint64_t)allocated;
                 row->pending = (uint64_t)pending;
                 row->reserved = (uint64_t)reserved;

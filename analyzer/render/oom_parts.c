@@ -33,10 +33,10 @@ static void append(char *text, size_t size, const char *format, ...) {
 static size_t put_run(const struct ls_oom_event *oom, size_t i, char *text, size_t size) {
     const struct ls_oom_call *call = &oom->call[i];
     struct ls_human human;
-    int64_t bytes = 0;
+    uint64_t bytes = 0;
     size_t run = 0;
-    while (i + run < oom->calls && call[run].kind == call->kind)
-        bytes += call[run++].bytes > 0 ? call[run - 1].bytes : 0;
+    for (; i + run < oom->calls && call[run].kind == call->kind; run++)
+        bytes += call[run].bytes > 0 ? (uint64_t)call[run].bytes : 0;
     switch (call->kind) {
     case LS_OOM_FAILED:
         append(text, size, "; %s for %s: refused", i ? "asked again" : "asked the driver",
@@ -46,7 +46,7 @@ static size_t put_run(const struct ls_oom_event *oom, size_t i, char *text, size
         break;
     case LS_OOM_GIVEN_BACK:
         append(text, size, "; gave back %zu %s of its cache, %s", run,
-               ls_plural((int64_t)run, "piece", "pieces"), ls_human_bytes(&human, bytes));
+               ls_plural((int64_t)run, "piece", "pieces"), ls_human_bytes(&human, (int64_t)bytes));
         break;
     case LS_OOM_WAITED:
         append(text, size, "; waited for the device");

@@ -229,18 +229,19 @@ static int put_findings(const struct ls_trace *trace, const char *none, FILE *ou
     return rc == SQLITE_DONE ? SQLITE_OK : rc;
 }
 
+/* One paragraph a reason: it often holds for many kinds. */
 static int put_skipped(sqlite3 *db, FILE *out) {
     sqlite3_stmt *stmt;
-    int rc =
-        sqlite3_prepare_v2(db, "SELECT kind, reason FROM skipped ORDER BY kind", -1, &stmt, NULL);
+    int rc = sqlite3_prepare_v2(
+        db,
+        "SELECT group_concat(kind, ', ') || ': ' || reason FROM (SELECT kind, reason FROM "
+        "skipped ORDER BY kind) GROUP BY reason ORDER BY MIN(kind)",
+        -1, &stmt, NULL);
     if (rc != SQLITE_OK)
         return rc;
-    while ((rc = sqlite3_step(stmt)) == SQLITE_ROW) {
-        char first[80];
-        snprintf(first, sizeof first, "SKIPPED %s: ", sqlite3_column_text(stmt, 0));
-        ls_render_wrapped(out, first, INDENT, (const char *)sqlite3_column_text(stmt, 1),
+    while ((rc = sqlite3_step(stmt)) == SQLITE_ROW)
+        ls_render_wrapped(out, "SKIPPED ", INDENT, (const char *)sqlite3_column_text(stmt, 0),
                           ls_term_width(out));
-    }
     sqlite3_finalize(stmt);
     return rc == SQLITE_DONE ? SQLITE_OK : rc;
 }

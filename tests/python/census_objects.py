@@ -332,9 +332,9 @@ def paths_of_all():
     try:
         handling()
     except KeyError as error:
-        before = (error.__traceback__, error.__context__, error.__cause__, error.args)
+        before = (id(error.__traceback__), error.__context__, error.__cause__, error.args)
         census()
-        if (error.__traceback__, error.__context__, error.__cause__, error.args) != before:
+        if (id(error.__traceback__), error.__context__, error.__cause__, error.args) != before:
             print("the exception has changed")
         if sys.exc_info()[1] is not error:
             print("another exception is being handled")

@@ -34,7 +34,7 @@ def wisher(ready):
     call(pointer)
     with open(os.environ["LAYOUTSPY_OUT"] + ".spool", "r+b") as f, mmap.mmap(f.fileno(), 4096) as header:
         ready.set()
-        while not over.wait(0.005):
+        while not over.wait(0.02):
             value = struct.unpack_from("<I", header, CENSUS_WANTED_AT)[0]
             struct.pack_into("<I", header, CENSUS_WANTED_AT, value + 1)
             call(pointer)
@@ -154,7 +154,7 @@ def main(seconds):
         thread.start()
     end, refs, rounds = time.monotonic() + seconds, [], 0
     sys.setswitchinterval(0.0005)
-    while time.monotonic() < end:
+    while time.monotonic() < end or rounds < 3:
         work_with_generators()
         work_with_exceptions()
         refs.append(work_with_classes())
@@ -168,8 +168,6 @@ def main(seconds):
     alive = [ref for ref in refs if ref() is not None]
     if alive:
         print(f"{len(alive)} of {len(refs)} live on")
-    if rounds < 3:
-        print(f"{rounds} rounds only")
     print("done")
 
 

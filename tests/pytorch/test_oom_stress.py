@@ -90,8 +90,9 @@ def plain(torch, way):
     return plain_runs[way]
 
 
-@pytest.mark.parametrize("way, census", [("forward", "oom"), ("forward", "off"), ("backward", "oom"), ("backward", "off"),
-                                         ("thread", "oom"), ("pin", "oom"), ("retried", "oom")])
+@pytest.mark.parametrize("way, census", [
+    ("forward", "oom"), ("forward", "off"), ("backward", "oom"), ("backward", "off"), ("thread", "oom"),
+    ("pin", "oom"), ("retried", "oom")])
 def test_caught_again_and_again(torch, way, census):
     more = {"LAYOUTSPY_CENSUS": "off"} if census == "off" else {}
     text, figures = texts(record(torch, way, REPEATS, **more), way)
@@ -150,7 +151,8 @@ def without_figures(ended):
 
 def test_four_ranks_at_once(torch, start):
     ended = [finish(p) for p in start_ranks(torch, start, "rank", ROUNDS)]
-    assert without_figures(ended) == without_figures([finish(p) for p in start_ranks(torch, start, "rank", ROUNDS, False)])
+    expected = [finish(p) for p in start_ranks(torch, start, "rank", ROUNDS, False)]
+    assert without_figures(ended) == without_figures(expected)
     torch.settle()
     for rank in range(RANKS):
         (process,) = [p for p in parse_log(torch.folder / f"rank{rank}.log") if p.calls]
