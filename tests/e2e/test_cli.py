@@ -8,9 +8,9 @@ import io
 import json
 import os
 import pty
+import re
 import select
 import signal
-import re
 import sqlite3
 import subprocess
 import time
