@@ -291,6 +291,15 @@ void ls_block_report(struct ls_ingest *ingest, const struct ls_timed_call *call)
     put_memory(ingest, call, device, allocated, reserved);
 }
 
+void ls_block_device_size(struct ls_ingest *ingest, const struct ls_timed_call *call) {
+    const struct ls_rec_call *record = call->record;
+    const struct ls_roles *roles = &ls_roles[record->head.api];
+    if (record->status == 0)
+        ls_db_put(&ingest->db, LS_PUT_MEMORY, "iiinnnu", call->id, call->start_ns,
+                  (int64_t)(uint8_t)ls_role(record, roles->device, record->head.device), (int64_t)0,
+                  (int64_t)0, (int64_t)0, ls_role(record, roles->total, 0));
+}
+
 void ls_block_mem_info(struct ls_ingest *ingest, const struct ls_timed_call *call) {
     const struct ls_rec_call *record = call->record;
     const struct ls_roles *roles = &ls_roles[record->head.api];

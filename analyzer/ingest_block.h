@@ -147,6 +147,7 @@ struct ls_blocks {
 };
 
 void ls_block_report(struct ls_ingest *ingest, const struct ls_timed_call *call);
+void ls_block_device_size(struct ls_ingest *ingest, const struct ls_timed_call *call);
 void ls_block_mem_info(struct ls_ingest *ingest, const struct ls_timed_call *call);
 void ls_block_pool(struct ls_ingest *ingest, const struct ls_timed_call *call);
 /* The live block at exactly this address: its id, or 0. */

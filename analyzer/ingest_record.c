@@ -68,6 +68,8 @@ static void graph_node(struct ls_ingest *ingest, const struct ls_timed_call *cal
 static void device_call(struct ls_ingest *ingest, const struct ls_timed_call *call) {
     if (ls_roles[call->record->head.api].is_reset)
         ls_ingest_reset(ingest, call);
+    if (ls_roles[call->record->head.api].total >= 0)
+        ls_block_device_size(ingest, call);
 }
 
 /* What follows from a call, by its class; NULL: nothing but its own row. */

@@ -92,7 +92,8 @@ CREATE TABLE block_wait(id INTEGER PRIMARY KEY, block INTEGER, event INTEGER, st
     done_ns INTEGER);
 
 -- A device's memory over time, one row per call that told something of it: a framework's allocator
--- (allocated, reserved), cudaMemGetInfo (device_free, device_total). id = call.id
+-- (allocated, reserved), cudaMemGetInfo (device_free,
+-- device_total), cudaGetDeviceProperties (device_total). id = call.id
 CREATE TABLE memory(id INTEGER PRIMARY KEY, ts_ns INTEGER, device INTEGER, allocated INTEGER,
     reserved INTEGER, device_free INTEGER, device_total INTEGER);
 

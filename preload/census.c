@@ -28,7 +28,7 @@ _Atomic uint32_t ls_census_seen;
 
 static _Atomic uint32_t wanted;    /* 1 << enum ls_census_reason */
 static _Atomic uint32_t asked;     /* the header's census_wanted that `wanted` stands for */
-static _Atomic bool queued;        /* a pending call is on its way */
+static _Atomic uint64_t queued;    /* a pending call is on its way: the session's epoch */
 static _Atomic uint32_t numbers;   /* of censuses */
 static _Atomic uint64_t oom_ticks; /* of the OOM that `wanted` stands for */
 static _Atomic uint64_t pause_end; /* CLOCK_MONOTONIC ns: no census after an OOM before */
@@ -200,8 +200,8 @@ static void *at_exit(void *self, void *arguments) {
 /* `epoch`: of the session that wished it. A forked child has its parent's queue, too. */
 static int pending(void *epoch) {
     int saved = errno;
-    if ((uintptr_t)epoch == atomic_load(&ls_live->epoch) && !ls_python.is_finalizing()) {
-        atomic_store(&queued, false);
+    uint64_t own = (uintptr_t)epoch;
+    if (atomic_compare_exchange_strong(&queued, &own, 0) && !ls_python.is_finalizing()) {
         uint32_t wishes = atomic_exchange(&wanted, 0);
         if (wishes & 1u << LS_CENSUS_EXIT)
             register_at_exit();
@@ -214,16 +214,15 @@ static int pending(void *epoch) {
 /* ---- wishes ---- */
 
 /* Have the pending call made. Where that fails, or comes too late, calls look again. */
-static void queue(void) {
+static void queue(struct ls_thread *self) {
     uint32_t now = atomic_load(&ls_session.header->census_wanted);
-    bool done = atomic_load(&wanted) == 0;
-    if (!done && !atomic_exchange(&queued, true)) {
-        uintptr_t epoch = (uintptr_t)atomic_load(&ls_live->epoch);
-        done = !ls_python.is_finalizing() && ls_py.Py_AddPendingCall(pending, (void *)epoch) == 0;
+    uint64_t nobody = 0;
+    bool done = true;
+    if (atomic_load(&wanted) && atomic_compare_exchange_strong(&queued, &nobody, self->epoch)) {
+        void *epoch = (void *)(uintptr_t)self->epoch;
+        done = !ls_python.is_finalizing() && ls_py.Py_AddPendingCall(pending, epoch) == 0;
         if (!done)
-            atomic_store(&queued, false);
-    } else {
-        done = true;
+            atomic_store(&queued, 0);
     }
     atomic_store(&ls_census_seen, done ? now : ~now);
 }
@@ -241,7 +240,7 @@ void ls_census_look(struct ls_thread *self) {
     if (why)
         atomic_store(&ls_census_seen, now);
     else
-        queue();
+        queue(self);
     errno = saved;
 }
 
@@ -258,7 +257,7 @@ void ls_census_after_oom(struct ls_thread *self, uint64_t ticks) {
         } else {
             atomic_store(&oom_ticks, ticks);
             atomic_fetch_or(&wanted, 1u << LS_CENSUS_OOM);
-            queue();
+            queue(self);
         }
     }
     errno = saved;
@@ -266,12 +265,11 @@ void ls_census_after_oom(struct ls_thread *self, uint64_t ticks) {
 
 void ls_census_start(struct ls_thread *self) {
     const char *why;
-    (void)self;
     if (ls_session.env.python && !ls_session.env.stacks)
         ls_python_find(&why); /* nobody else looks for it */
     if (ls_session.env.census == LS_CENSUS_AT_EXIT && !obstacle()) {
         atomic_fetch_or(&wanted, 1u << LS_CENSUS_EXIT);
-        queue();
+        queue(self);
     }
 }
 
@@ -279,7 +277,7 @@ void ls_census_fork_reset(void) {
     atomic_store(&ls_census_seen, 0);
     atomic_store(&wanted, 0);
     atomic_store(&asked, 0);
-    atomic_store(&queued, false);
+    atomic_store(&queued, 0);
     atomic_store(&numbers, 0);
     atomic_store(&pause_end, 0);
     atomic_store(&ooms, 0);

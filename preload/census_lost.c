@@ -49,7 +49,7 @@ static int take_off(void *child, void *context) {
     uint32_t node = ls_census_find(all->c, (uintptr_t)child);
     if (node >= all->first && node < all->end)
         all->c->node[node].label--;
-    return 0;
+    return ls_census_late(all->c);
 }
 
 /* Once the listing, which holds references, is over. */

@@ -401,7 +401,7 @@ static int visit(void *child, void *context) {
                  ls_census_traits(from->c, (uintptr_t)child) & LS_TRAIT_NODE;
     if ((uintptr_t)child != from->type && !graph)
         ls_census_reach(from->c, from->node, (uintptr_t)child, LS_EDGE_OTHER, from->count++);
-    return 0;
+    return ls_census_late(from->c);
 }
 
 void ls_census_references(uintptr_t object, int (*each)(void *, void *), void *context) {

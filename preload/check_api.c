@@ -21,6 +21,8 @@
 
 #include <stddef.h>
 
+#include "layoutspy/api.h"
+
 /* Declared by crt/host_runtime.h for nvcc's own C++ only. */
 typedef struct uint3 ls_uint3;
 void __cudaRegisterFunction(void **, const char *, char *, const char *, int, uint3 *, uint3 *,
@@ -28,6 +30,9 @@ void __cudaRegisterFunction(void **, const char *, char *, const char *, int, ui
 void __cudaUnregisterFatBinary(void **);
 cudaError_t __cudaGetKernel(cudaKernel_t *, const void *);
 cudaError_t __cudaLaunchKernel(cudaKernel_t, dim3, dim3, void **, size_t, cudaStream_t);
+
+_Static_assert(offsetof(struct cudaDeviceProp, totalGlobalMem) == LS_DEVICE_PROP_TOTAL,
+               "NVIDIA's struct cudaDeviceProp has changed");
 
 #pragma GCC diagnostic ignored "-Wdeprecated-declarations"
 #define CHECK(name, ret, params)                                                                   \

@@ -10,11 +10,23 @@
 #define OWNED_BY_FRAME_OBJECT 2 /* a frame whose function has returned: a copy, up to `top` */
 #define TAG_BITS 3u             /* 3.14 marks a value in its lowest bits; both: a number */
 
-bool ls_python_plausible(uintptr_t object) {
+static bool looks_right(uintptr_t object) {
     uint64_t type, meta, flags;
     return ls_python_try_word(object, LS_PYTHON_TYPE, &type) &&
            ls_python_try_word(type, LS_PYTHON_TYPE, &meta) &&
            ls_python_try_word(meta, LS_TYPE_FLAGS, &flags) && flags & LS_TYPE_IS_TYPE;
+}
+
+/* What has looked right so many times is believed. */
+#define BELIEVED_AFTER 4096
+
+static bool is_plausible(uintptr_t object) {
+    static unsigned right;
+    if (right >= BELIEVED_AFTER)
+        return true;
+    bool good = looks_right(object);
+    right = good ? right + 1 : 0;
+    return good;
 }
 
 /* ---- frames ---- */
@@ -65,12 +77,12 @@ uintptr_t ls_python_frame_of_generator(uintptr_t generator) {
     if (!layout()->generator || !is_bare())
         return 0;
     int8_t state = *(const int8_t *)(generator + layout()->generator_state);
-    return state <= 0 ? generator + layout()->generator : 0; /* above: it has returned */
+    return state < 0 ? generator + layout()->generator : 0;
 }
 
 uintptr_t ls_python_name_space(uintptr_t frame) {
     uint64_t dict = layout()->name_space ? ls_python_word(frame, layout()->name_space) : 0;
-    return dict && ls_python_plausible(dict) ? dict : 0;
+    return dict && is_plausible(dict) ? dict : 0;
 }
 
 static long size_of(uintptr_t tuple) {
@@ -136,7 +148,7 @@ void ls_python_each_local(uintptr_t frame, ls_python_each *each, void *context) 
                 continue;
             object &= ~(uint64_t)TAG_BITS;
         }
-        if (object && ls_python_plausible(object))
+        if (object && is_plausible(object))
             each(context, i < names.count ? name_at(&names, i) : 0, (uint32_t)i, object);
     }
 }

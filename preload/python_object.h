@@ -64,9 +64,6 @@ static inline uint64_t ls_python_count(uintptr_t object) {
                                         : ls_python_word(object, 0);
 }
 
-/* Looks like an object, as far as can be told without trusting that it is one. System calls. */
-bool ls_python_plausible(uintptr_t object);
-
 /* Called with each: its name (a str; 0: it has none), its place, and itself. */
 typedef void ls_python_each(void *context, uintptr_t name, uint32_t place, uintptr_t object);
 
@@ -78,7 +75,7 @@ void ls_python_each_local(uintptr_t frame, ls_python_each *each, void *context);
 uintptr_t ls_python_name_space(uintptr_t frame);
 
 /* The frame of a frame object; the one that lies within a generator, coroutine or asynchronous
- * generator (until 3.10 they have a frame object). 0: none. */
+ * generator that waits (until 3.10 they have a frame object). 0: none. */
 uintptr_t ls_python_frame_of_object(uintptr_t frame_object);
 uintptr_t ls_python_frame_of_generator(uintptr_t generator);
 

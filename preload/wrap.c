@@ -111,6 +111,10 @@ void ls_leave_without_memory(void) {
     ((prop) && (prop)->location.type == CU_MEM_LOCATION_TYPE_DEVICE                                \
          ? (uint64_t)(uint32_t)(prop)->location.id                                                 \
          : 0)
+/* Of struct cudaDeviceProp, whose begin no version has changed. */
+#define ls_total_memory(prop)                                                                      \
+    ((prop) && ls_status == 0 ? *(const uint64_t *)((const char *)(prop) + LS_DEVICE_PROP_TOTAL)   \
+                              : 0)
 /* Attributes of a pool: 64 bits from cudaMemPoolAttrReleaseThreshold on. */
 #define ls_pool_value(attr, value)                                                                 \
     (!(value) ? 0 : (attr) >= 4 ? *(const uint64_t *)(value) : *(const uint32_t *)(value))

@@ -139,7 +139,7 @@ static char *size_columns(sqlite3 *db) {
     int rc = sqlite3_prepare_v2(
         db,
         "SELECT id, (SELECT key FROM json_each(fields) WHERE value LIKE '%\"total\"%') AS place"
-        " FROM api WHERE class = 'mem_info' AND place NOT NULL",
+        " FROM api WHERE class IN ('mem_info', 'device') AND place NOT NULL",
         -1, &stmt, NULL);
     while (rc == SQLITE_OK && text && sqlite3_step(stmt) == SQLITE_ROW) {
         char *more = sqlite3_mprintf("%s WHEN %lld THEN f%d", text, sqlite3_column_int64(stmt, 0),

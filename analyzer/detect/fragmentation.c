@@ -18,6 +18,17 @@
 
 /* ---- at an oom ---- */
 
+static char *title_of_parts(const struct ls_oom *o, const struct ls_oom_pins *pins) {
+    struct ls_human free, hole, live, asked, missing, segments;
+    return ls_format("%s lay free in %s %s, in pieces of at most %s beside %s of live blocks: "
+                     "in one piece it would have served the %s asked for, %s were missing",
+                     ls_human_bytes(&free, pins->free),
+                     ls_human_count(&segments, (int64_t)pins->count),
+                     ls_plural((int64_t)pins->count, "segment", "segments"),
+                     ls_human_bytes(&hole, o->hole), ls_human_bytes(&live, pins->live),
+                     ls_human_bytes(&asked, o->requested), ls_human_bytes(&missing, o->missing));
+}
+
 static void describe_pins(const struct ls_oom *o, const struct ls_oom_pins *pins,
                           struct ls_finding *f) {
     struct ls_human size, live, share, asked, missing, count, segments;
@@ -27,7 +38,9 @@ static void describe_pins(const struct ls_oom *o, const struct ls_oom_pins *pins
     ls_human_bytes(&asked, o->requested);
     ls_human_bytes(&missing, o->missing);
     ls_human_count(&count, pins->blocks);
-    if (pins->count == 1)
+    if (pins->parts)
+        f->title = title_of_parts(o, pins);
+    else if (pins->count == 1)
         f->title = ls_format("One segment of %s is held by %s (%s) in %s %s: without them %s would "
                              "have fitted, %s were missing",
                              size.text, live.text, share.text, count.text,
@@ -42,6 +55,13 @@ static void describe_pins(const struct ls_oom *o, const struct ls_oom_pins *pins
 
 static char *why_of_pins(const struct ls_oom *o, const struct ls_oom_pins *pins) {
     struct ls_human asked, driver_free, missing, size;
+    if (pins->parts)
+        return ls_format("%s were asked for; the driver had %s. A segment goes back to the driver "
+                         "whole or not at all, and a request must lie in one piece: each of these "
+                         "is more than half in use, and what is left of it is too small. It comes "
+                         "of requests of one size in segments that were made for another.",
+                         ls_human_bytes(&asked, o->asked),
+                         ls_human_bytes(&driver_free, o->driver_free));
     return ls_format(
         "%s were asked for; the driver had %s, only %s less. A segment goes back to "
         "the driver whole or not at all: releasing %s (%s) would have been enough. The "

@@ -172,6 +172,12 @@ static bool others_matter(const struct ls_oom *o) {
            (double)o->others >= LS_OTHERS_SHARE * (double)o->capacity;
 }
 
+/* Free bytes in the allocator's segments would do, and are more than a few scraps. */
+static bool cache_would_do(const struct ls_oom *o) {
+    return o->cached >= o->missing &&
+           (double)o->cached >= LS_PIECES_SHARE * (double)most(o->capacity, o->reserved);
+}
+
 static enum ls_oom_verdict judge(const struct ls_oom *o) {
     struct ls_oom_pins pins;
     if (!o->reported) {
@@ -187,8 +193,7 @@ static enum ls_oom_verdict judge(const struct ls_oom *o) {
         return LS_OOM_LIMIT;
     if (driver_had_enough(o))
         return LS_OOM_UNEXPLAINED;
-    if (o->cached >= o->missing && ls_oom_pins(o, &pins) && pins.free >= pins.pending &&
-        (double)o->cached >= LS_PIECES_SHARE * (double)most(o->capacity, o->reserved))
+    if (cache_would_do(o) && ls_oom_pins(o, &pins) && pins.free >= pins.pending)
         return LS_OOM_FRAGMENTED;
     if (o->pending > 0 && o->cached + o->pending >= o->missing &&
         o->pending >= (int64_t)(LS_PENDING_SHARE * (double)o->missing))
@@ -223,18 +228,23 @@ static bool worth_a_state(const struct ls_ooms *all, size_t at) {
     return same < LS_OOM_STATES_SITE;
 }
 
-/* Without a state: as the first ooms of the same site, which had one; else by the figures alone. */
+/* Without a state the figures of the row must do. What those cannot tell is as with the last oom of
+ * the same site that had one, unless the figures speak against it. */
 static enum ls_oom_verdict judge_as(const struct ls_ooms *all, const struct ls_oom *o) {
+    const struct ls_oom *like = NULL;
+    enum ls_oom_verdict verdict = judge(o);
+    bool pieces = o->reported && cache_would_do(o);
     for (size_t i = 0; i < all->count && i < LS_OOM_STATES && &all->oom[i] < o; i++) {
         const struct ls_oom *before = &all->oom[i];
         if (before->has_state && before->device == o->device && before->reported == o->reported &&
             strcmp(before->site, o->site) == 0)
-            return before->verdict;
+            like = before;
     }
-    enum ls_oom_verdict verdict = judge(o);
-    return verdict == LS_OOM_LIVE && o->reported && o->cached > 0 && o->cached >= o->missing
-               ? LS_OOM_FRAGMENTED
-               : verdict;
+    if (like && (like->verdict == LS_OOM_LIVE || like->verdict == LS_OOM_FRAGMENTED))
+        like = NULL;
+    if (verdict != LS_OOM_LIVE)
+        return verdict;
+    return like ? like->verdict : pieces ? LS_OOM_FRAGMENTED : LS_OOM_LIVE;
 }
 
 static void read_settings(struct ls_detect *d, struct ls_ooms *all) {

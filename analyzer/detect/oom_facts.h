@@ -66,15 +66,17 @@ void ls_ooms_free(struct ls_ooms *ooms);
 /* The large and the small requests of PyTorch's allocator lie in segments of different pools. */
 bool ls_oom_same_pool(const struct ls_oom *oom, const struct ls_piece *piece);
 
-/* Segments whose few live blocks are in the way: without those, `missing` bytes would be there. */
+/* Segments whose few live blocks are in the way: without those, `missing` bytes would be there.
+ * Where no such segments are: those whose free parts are enough together, if not in one piece. */
 struct ls_oom_pins {
+    bool parts;                    /* the latter */
     const struct ls_piece *piece[8];           /* the fewest live bytes for their size first */
     size_t pieces;                             /* of `piece` */
     size_t count;                              /* of all that it takes */
     int64_t size, live, pending, free, blocks; /* of all of them */
 };
 
-/* False where no set of segments has enough, or most of it is in use. */
+/* False where no set of segments has enough, or most of it is in use and what is free is little. */
 bool ls_oom_pins(const struct ls_oom *oom, struct ls_oom_pins *pins);
 
 /* Who holds live blocks in `pieces`, by bytes: JSON array of site, bytes, blocks, oldest_age_ns.

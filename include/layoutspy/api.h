@@ -106,6 +106,9 @@ enum ls_api {
 
 #define LS_FIELD_MAX 12 /* __VA_ARGS__ in one row, at most */
 
+/* Where totalGlobalMem lies in struct cudaDeviceProp, of all versions. */
+#define LS_DEVICE_PROP_TOTAL 288
+
 /* A grid: x up to 2^31-1, y and z up to 65535. A block: up to 1024 in each. */
 #define LS_GRID(d) ((uint64_t)(d).x | (uint64_t)(d).y << 32 | (uint64_t)(d).z << 48)
 #define LS_BLOCK(d) LS_GRID(d)

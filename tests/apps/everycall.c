@@ -5,6 +5,8 @@
  * failure ends it: for a device that refuses everything. With "export" it is the other process of
  * its own IPC calls.
  */
+#include <dlfcn.h>
+#include <stdbool.h>
 #include <sys/mman.h>
 
 #include "everycall.h"
@@ -41,11 +43,25 @@ static int with_zeros(void (*function)(void)) {
     return (int)((any_function)function)(0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0);
 }
 
+/* Names of another version of the runtime. */
+#pragma weak cudaGetDeviceProperties
+#pragma weak cudaGetDeviceProperties_v2
+static bool is_absent(const char *library, const char *name) {
+    static void *runtime;
+    char path[32];
+    if (strcmp(library, "CUDART") != 0)
+        return false;
+    snprintf(path, sizeof path, "libcudart.so.%s", CUDA_MAJOR == 12 ? "12" : "13");
+    if (!runtime)
+        EXPECT((runtime = dlopen(path, RTLD_LAZY | RTLD_NOLOAD)) != NULL);
+    return !dlsym(runtime, name);
+}
+
 static void all_rows_with_zeros(void) {
     cudaGraph_t graph = NULL;
     int rows = 0;
 #define API(LIB, ret, name, CLASS, ...)                                                            \
-    if (LS_CLASS_##CLASS != LS_CLASS_MAP) {                                                        \
+    if (LS_CLASS_##CLASS != LS_CLASS_MAP && !is_absent(#LIB, #name)) {                             \
         printf("%s %d\n", #name, with_zeros((void (*)(void))name));                                \
         rows++;                                                                                    \
     }
@@ -298,6 +314,11 @@ static void streams_and_events(void) {
         CHECK(cudaStreamDestroy(s[i]));
     CHECK(cudaEventDestroy(e));
     REFUSED(cudaSetDevice(7));
+#if CUDA_MAJOR >= 13
+    CHECK(cudaGetDeviceProperties((struct cudaDeviceProp *)pageable, 1));
+#else
+    CHECK(cudaGetDeviceProperties_v2((struct cudaDeviceProp *)pageable, 1));
+#endif
     REFUSED(cudaInitDevice(-1, 0, 0));
     REFUSED(cudaEventRecord(NULL, stream));
     REFUSED(cudaStreamAddCallback(stream, NULL, NULL, 0));

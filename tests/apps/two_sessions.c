@@ -1,6 +1,7 @@
 /*
- * two_sessions.c MODE [ITERATIONS] - two inference sessions in turn, each with an arena of its own that takes
- * memory from the device in large regions. Prints the size of a region and how many iterations were done.
+ * two_sessions.c MODE [ITERATIONS] - two inference sessions in turn, each with an arena of its own
+ * that takes memory from the device in large regions. Prints the size of a region and how many
+ * iterations were done.
  *
  *   grow    the second one's arena takes a new region in each iteration, and never uses one again
  *   alone   only the first one runs: its arena takes a few regions and then has enough

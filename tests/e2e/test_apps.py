@@ -1,9 +1,11 @@
 """The small programs, each written after a real client: recorded whole, unchanged, and reported
 with the right kind, amount and line, and no wrong one."""
 
+import subprocess
+
 import pytest
 
-from harness import CUDART, PLUGIN, app, site_matches
+from harness import BUILD, CUDART, PLUGIN, app, site_matches
 from table import RECORDED
 from truth import parse_log
 
@@ -134,6 +136,14 @@ def test_memory_of_graphs(harness):
         assert site_matches(row["site"], "graphs.c", marker, marker.replace("-", "_"))
 
 
+def absent_functions():
+    """Rows that the runtime at hand does not have: names of another version."""
+    runtime = next((BUILD / "tests" / "standin").glob("libcudart.so.[0-9]*"))
+    exported = subprocess.run(["nm", "-D", "--defined-only", runtime], capture_output=True, text=True, check=True).stdout
+    has = {line.split()[-1].split("@")[0] for line in exported.splitlines()}
+    return {name for name, row in RECORDED.items() if row.library == "cudart" and name not in has}
+
+
 def test_every_row_of_the_table(harness):
     """No row is left out: each one is called with and without success, and each call is recorded."""
     outcome = harness.same_with_and_without([app("everycall")], devices=2)
@@ -142,8 +152,9 @@ def test_every_row_of_the_table(harness):
     process, = [p for p in parse_log(harness.log) if p.calls]
     called = {call.name for call in process.calls}
     succeeded = {call.name for call in process.calls if call.status == 0}
-    assert set(RECORDED) - called == set()
-    assert set(RECORDED) - succeeded == set()
+    absent = absent_functions()
+    assert set(RECORDED) - called == absent
+    assert set(RECORDED) - succeeded == absent
 
 
 @pytest.mark.parametrize("status", [1, 2, 999])
@@ -156,7 +167,7 @@ def test_every_call_refused(harness, status):
     assert outcome.status == 0 and outcome.out.endswith("done\n"), repr(outcome)
     harness.assert_true()
     trace = harness.trace()
-    assert trace.one("SELECT COUNT(DISTINCT api) FROM call") == len(RECORDED) - len(reports)
+    assert trace.one("SELECT COUNT(DISTINCT api) FROM call") == len(RECORDED) - len(reports) - len(absent_functions())
     assert trace.one("SELECT COUNT(*) FROM call WHERE status = 0") == 0
     assert trace.one("SELECT COUNT(*) FROM all_allocation") == 0
     kinds = {f["kind"] for f in harness.findings(above_info=True)}

@@ -111,7 +111,9 @@ def test_exports():
     listed = subprocess.run(["nm", "-D", "--defined-only", str(library)], capture_output=True, text=True,
                             check=True).stdout
     exports = {name: kind for kind, name in re.findall(r" ([TW]) (\w+)@@", listed)}
-    rows = [row.name for row in TABLE.values() if row.library == "cudart"]
+    version = library.name.split(".")[-1]
+    names = set((ROOT / "tests" / "standin" / "symbols" / f"libcudart{version}.txt").read_text().split())
+    rows = [row.name for row in TABLE.values() if row.library == "cudart" and row.name in names]
     assert len(rows) > 120
     assert [name for name in rows if exports.get(name) != "T"] == [], "rows without a hand-written function"
     assert set(re.findall(r"@@(\S+)", listed)) == {library.name}

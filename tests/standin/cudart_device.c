@@ -269,14 +269,16 @@ static int properties(struct cudaDeviceProp *prop, int ordinal) {
 }
 
 #if CUDA_MAJOR >= 13
-CUDART(cudaGetDeviceProperties, (struct cudaDeviceProp * prop, int device), (prop, device)) {
-    return ATTEMPT(properties(prop, device));
-}
+#define PROPERTIES cudaGetDeviceProperties
 #else
-CUDART(cudaGetDeviceProperties_v2, (struct cudaDeviceProp * prop, int device), (prop, device)) {
-    return ATTEMPT(properties(prop, device));
-}
+#define PROPERTIES cudaGetDeviceProperties_v2
 #endif
+CUDART(PROPERTIES, (struct cudaDeviceProp * prop, int device), (prop, device)) {
+    int status = ATTEMPT(properties(prop, device));
+    PUT_INT("device", device);
+    PUT("total", status == SD_OK ? prop->totalGlobalMem : 0);
+    return status;
+}
 
 static int choose(int *device) {
     if (!device)

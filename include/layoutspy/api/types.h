@@ -56,6 +56,7 @@ struct cudaChannelFormatDesc {
     int x, y, z, w;
     enum cudaChannelFormatKind f;
 };
+struct cudaDeviceProp;
 struct cudaPitchedPtr {
     void *ptr;
     size_t pitch, xsize, ysize;
