@@ -73,6 +73,8 @@ static void read_head(struct ls_census *census, sqlite3_stmt *stmt) {
 }
 
 static void read_storage(struct ls_census *census, sqlite3_stmt *stmt) {
+    census->storage =
+        room(census->storage, census->storages, &census->storage_room, sizeof *census->storage);
     struct ls_counted_storage *s = &census->storage[census->storages++];
     *s = (struct ls_counted_storage){
         .id = sqlite3_column_int64(stmt, 0),
@@ -186,7 +188,8 @@ static bool read_paths(struct ls_census *census, sqlite3 *db) {
         if (!*next || (*next)->id != id)
             continue;
         census->all_paths = room(census->all_paths, count, &room_for, sizeof *census->all_paths);
-        census->all_paths[count++] = own(census, (const char *)sqlite3_column_text(stmt, 1));
+        const char *path = (const char *)sqlite3_column_text(stmt, 1);
+        census->all_paths[count++] = own(census, path ? path : "");
         (*next)->path_count++;
     }
     sqlite3_finalize(stmt);
@@ -289,11 +292,6 @@ bool ls_census_load(struct ls_census *census, sqlite3 *db, int64_t id) {
                      "SELECT ts_ns, end_ns, reason, oom, state, objects, tensors, nodes, detail"
                      " FROM census WHERE id = ?",
                      read_head);
-    int64_t storages = 0;
-    if (good && census->state)
-        storages = ls_query_int(db, 0, "SELECT COUNT(*) FROM census_storage");
-    if (!(census->storage = calloc((size_t)storages + 1, sizeof *census->storage)))
-        no_memory();
     good = good && census->state &&
            each(census, db,
                 "SELECT id, device, address, bytes, held_by_graph FROM census_storage"

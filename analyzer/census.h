@@ -61,7 +61,7 @@ struct ls_census {
     struct ls_counted_tensor *all_tensors;
     char **all_paths;
     void **owned;
-    size_t owned_count, owned_room;
+    size_t owned_count, owned_room, storage_room;
 };
 
 /* The census of this number. False: there is none, or the trace cannot be read (sqlite3_errcode()

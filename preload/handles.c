@@ -62,13 +62,14 @@ bool ls_handle_workspace_differs(uint64_t handle, uint64_t ptr, uint64_t size) {
     return differs(handle, PTR, ptr) || differs(handle, SIZE, size);
 }
 
+/* In each entry that it has: two threads that set it up at once may have made two. */
 static void forget(uint64_t handle) {
-    struct entry *entry = find(handle, false);
-    if (!entry)
-        return;
-    for (int i = 0; i < WORDS; i++)
-        atomic_store(&entry->epoch[i], 0);
-    atomic_store(&entry->handle, 0);
+    struct entry *entry;
+    while ((entry = find(handle, false))) {
+        for (int i = 0; i < WORDS; i++)
+            atomic_store(&entry->epoch[i], 0);
+        atomic_store(&entry->handle, 0);
+    }
 }
 
 void ls_on_library(enum ls_api api, int status, const uint64_t *field) {

@@ -149,12 +149,14 @@ static enum ls_severity severity_of(const struct ls_detect *d, const struct stal
     const struct ls_give *g = s->give;
     double share = ls_share_of_run(d, s->time_ns);
     bool noise = s->time_ns < LS_NOISE_NS;
+    if (s->explained)
+        return LS_INFO; /* another finding says why */
     if (g->trigger == LS_GIVE_OWN) /* the only cost is the time: without it this is a way to live */
         return noise || share < LS_SHARE_WARNING || !s->in_loop ? LS_INFO
                : share >= LS_SHARE_PROBLEM                      ? LS_PROBLEM
                                                                 : LS_WARNING;
-    if (g->again * 2 < g->bytes || s->explained)
-        return LS_INFO; /* somebody else had use for most of it, or another finding says why */
+    if (g->again * 2 < g->bytes)
+        return LS_INFO; /* somebody else had use for most of it */
     if (share >= LS_SHARE_PROBLEM && !noise)
         return s->in_loop ? LS_PROBLEM : LS_WARNING;
     if (g->trigger == LS_GIVE_PRESSURE)
@@ -321,6 +323,25 @@ static void add_pressure(struct ls_detect *d, const struct stall *s, struct ls_f
     json_object_set_new(f->evidence, "waited_ns", json_integer(s->waited_ns));
 }
 
+/* Ever new sizes make a pool ask and give back: that finding names the line that asks, and in its
+ * evidence those that give back. */
+static bool of_pool_misses(const struct ls_detect *d, const char *site) {
+    for (size_t i = 0; i < d->finding_count; i++) {
+        const struct ls_finding *f = &d->finding[i];
+        size_t k;
+        json_t *free_site;
+        if (strcmp(f->kind, "pool-miss") != 0)
+            continue;
+        if (strcmp(f->site, site) == 0)
+            return true;
+        json_array_foreach(json_object_get(f->evidence, "free_sites"), k, free_site) {
+            if (strcmp(json_string_value(free_site), site) == 0)
+                return true;
+        }
+    }
+    return false;
+}
+
 static void add_finding(struct ls_detect *d, const struct ls_detector *self,
                         const struct ls_give *g) {
     struct stall s = {.give = g, .time_ns = g->free_ns + g->request_ns};
@@ -344,7 +365,7 @@ static void add_finding(struct ls_detect *d, const struct ls_detector *self,
         f->site = ls_format("%s", g->site);
     if (!f->site)
         f->site = ls_format("%s", LS_SITE_UNKNOWN);
-    s.explained = s.pending * 2 > g->flushes || ls_finding_at(d, "pool-miss", f->site);
+    s.explained = s.pending * 2 > g->flushes || of_pool_misses(d, f->site);
     f->severity = severity_of(d, &s);
     f->title = title_of(&s);
     f->advice = advice_of(d, &s, holder);

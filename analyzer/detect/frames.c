@@ -9,6 +9,7 @@
 #include <string.h>
 #include <uthash.h>
 
+#include "../stack_walk.h"
 #include "detect.h"
 
 struct entry {
@@ -28,8 +29,10 @@ struct ls_frame_cache *ls_frame_cache_new(sqlite3 *db) {
         ls_detect_no_memory();
     sqlite3_prepare_v2(
         db,
-        "SELECT function, COALESCE(file, '?'), COALESCE(line, 0), kind = 'forward' FROM stack_frame "
-        "WHERE stack_id = ? AND kind <> 'native' ORDER BY depth DESC",
+        LS_STACK_WALK
+        "SELECT COALESCE(function, '??'), COALESCE(file, '?'), COALESCE(line, 0), kind = 2 FROM walk "
+        "JOIN stack ON stack.id = node JOIN frame ON frame.id = stack.frame WHERE kind <> 0 "
+        "ORDER BY depth DESC",
         -1, &cache->stmt, NULL);
     return cache;
 }

@@ -27,6 +27,7 @@ struct loop {
     size_t steps;
     size_t launching, copying; /* of them: with launches; with copies from or to the host */
     bool told;                 /* by the program or its optimizer; else by a pattern of calls */
+    bool last;                 /* the recording ends in it */
 };
 
 static int by_steps(const void *a, const void *b) {
@@ -50,8 +51,8 @@ static struct loop *read_loops(const struct ls_history *h) {
     sqlite3_stmt *stmt;
     if (sqlite3_prepare_v2(h->db,
                            "SELECT loop, COUNT(*), SUM(launches > 0),"
-                           " SUM(h2d_bytes > 0 OR d2h_bytes > 0), source <> 'pattern'"
-                           " FROM step GROUP BY loop",
+                           " SUM(h2d_bytes > 0 OR d2h_bytes > 0), source <> 'pattern',"
+                           " MIN(start_ns), MAX(end_ns) FROM step GROUP BY loop",
                            -1, &stmt, NULL) != SQLITE_OK)
         return loop;
     for (size_t i = 0; i < h->steps && sqlite3_step(stmt) == SQLITE_ROW; i++) {
@@ -60,15 +61,20 @@ static struct loop *read_loops(const struct ls_history *h) {
         loop[i].launching = (size_t)sqlite3_column_int64(stmt, 2);
         loop[i].copying = (size_t)sqlite3_column_int64(stmt, 3);
         loop[i].told = sqlite3_column_int(stmt, 4) != 0;
+        int64_t start = sqlite3_column_int64(stmt, 5), end = sqlite3_column_int64(stmt, 6);
+        loop[i].last = h->end_ns - end <= 2 * (end - start) / (int64_t)loop[i].steps;
     }
     sqlite3_finalize(stmt);
     return loop;
 }
 
 /* Whether its turns are a program's iterations: they work, and either the host has a part in them
- * or there are more than a model has layers, or a data set has parts. */
+ * or there are more than a model has layers, or a data set has parts. Copies alone are work where
+ * nothing comes after them: else something was loaded. */
 static bool iterates(const struct loop *loop) {
-    return loop->steps >= LS_LINEAR_SAMPLES && loop->launching * 2 >= loop->steps &&
+    bool works =
+        loop->launching * 2 >= loop->steps || (loop->last && loop->copying * 2 >= loop->steps);
+    return loop->steps >= LS_LINEAR_SAMPLES && works &&
            (loop->told || loop->copying * 2 >= loop->steps || loop->steps >= LS_LINEAR_BARE_STEPS);
 }
 

@@ -8,6 +8,7 @@
 #include <fnmatch.h>
 #include <stdbool.h>
 
+#include "../stack_walk.h"
 #include "detect.h"
 
 enum { ANY, HOST };
@@ -33,13 +34,9 @@ struct ls_owner ls_owner_of_module(const char *path, int memory_kind) {
 struct ls_owner ls_owner_of(sqlite3 *db, int64_t stack, int memory_kind) {
     struct ls_owner owner = {LS_OWNER_USER, NULL};
     sqlite3_stmt *stmt;
-    /* As the view stack_frame, but from one stack alone: the view walks all of them. */
     if (sqlite3_prepare_v2(
             db,
-            "WITH RECURSIVE walk(depth, node) AS ("
-            " SELECT 0, stack FROM stack_site WHERE id = ? AND stack IS NOT NULL"
-            " UNION ALL SELECT depth + 1, stack.parent FROM walk JOIN stack ON stack.id = node"
-            " WHERE stack.parent IS NOT NULL)"
+            LS_STACK_WALK
             "SELECT (SELECT path FROM module WHERE module.id = frame.module)"
             " FROM walk JOIN stack ON stack.id = node JOIN frame ON frame.id = stack.frame"
             " ORDER BY depth",

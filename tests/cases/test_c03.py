@@ -7,7 +7,7 @@ from synthetic import Trace
 from case import MIB, near
 
 # What leads to calls of the driver in each step may be told of as well.
-CONSEQUENCES = {"cache-flush-stall", "pageable-copy"}
+CONSEQUENCES = {"pageable-copy"}
 
 
 def wrong(case, *right):
