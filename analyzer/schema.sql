@@ -114,7 +114,7 @@ CREATE TABLE memory(id INTEGER PRIMARY KEY, ts_ns INTEGER, device INTEGER, alloc
 -- allocated nor pending. device_free, device_total: as the program's own cudaMemGetInfo said between
 -- the failure and the end, else NULL. largest_hole: the largest free piece of the allocator's memory
 -- at ts_ns; NULL until the recording is finished, where there is no such allocator, and of all but
--- the first 64 of a device.
+-- the first 64 of a device (fewer where it has millions of lifetimes).
 CREATE TABLE oom(id INTEGER PRIMARY KEY, ts_ns INTEGER, device INTEGER, requested INTEGER,
     allocated INTEGER, reserved INTEGER, device_free INTEGER, device_total INTEGER, stack INTEGER,
     thread INTEGER, source INTEGER, asked INTEGER, recovered INTEGER, attempts INTEGER,
@@ -129,7 +129,7 @@ CREATE TABLE oom(id INTEGER PRIMARY KEY, ts_ns INTEGER, device INTEGER, requeste
 CREATE TABLE oom_call(id INTEGER PRIMARY KEY, oom INTEGER, kind INTEGER, bytes INTEGER);
 
 -- Moments worth looking at, of each device, and what each segment of a framework's allocator was then. kind: 1 the
--- most was allocated, 2 the most was reserved, 3 an oom (`oom` is its id; the first 64), 4 the end.
+-- most was allocated, 2 the most was reserved, 3 an oom (`oom` is its id; the first 64, as there), 4 the end.
 -- reserved and largest_hole are NULL, and there is no kind 2, without a framework's allocator. segment_state:
 -- live + pending + free = size; hole: the largest free piece; blocks: live ones; oldest: block.id of
 -- the oldest live one. address: of the memory; of an expandable segment, of each piece that is mapped

@@ -30,7 +30,7 @@ struct ls_frame_cache *ls_frame_cache_new(sqlite3 *db) {
     sqlite3_prepare_v2(
         db,
         LS_STACK_WALK
-        "SELECT COALESCE(function, '??'), COALESCE(file, '?'), COALESCE(line, 0), kind = 2 FROM walk "
+        "SELECT COALESCE(function, '?\?'), COALESCE(file, '?'), COALESCE(line, 0), kind = 2 FROM walk "
         "JOIN stack ON stack.id = node JOIN frame ON frame.id = stack.frame WHERE kind <> 0 "
         "ORDER BY depth DESC",
         -1, &cache->stmt, NULL);

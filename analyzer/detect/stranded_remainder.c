@@ -33,6 +33,15 @@ static size_t choose(struct ls_unused *unused, const struct ls_piece **piece, si
     return count;
 }
 
+/* The same segments as they were at the end: what came to lie in them during the steps is what
+ * keeps them. Segments that are empty then stay as they were. */
+static void as_at_the_end(const struct ls_state *end, const struct ls_piece **piece, size_t count) {
+    for (size_t i = 0; i < count; i++)
+        for (size_t k = 0; k < end->pieces; k++)
+            if (end->piece[k].segment == piece[i]->segment && end->piece[k].live > 0)
+                piece[i] = &end->piece[k];
+}
+
 static enum ls_severity severity_of(struct ls_detect *d, const struct ls_history *h,
                                     const struct ls_steady *steady, const struct ls_unused *unused,
                                     int64_t capacity) {
@@ -53,13 +62,16 @@ static void add(struct ls_detect *d, const struct ls_history *h, struct ls_unuse
     const char *site;
     int rc;
     size_t shown = choose(unused, piece, LS_ROWS_SHOWN);
+    struct ls_state end;
     int64_t count = 0;
     struct ls_finding *f = ls_finding_add(d, "stranded-remainder");
     struct ls_human bytes, number, reserved;
     for (size_t i = 0; i < unused->pieces; i++)
         count += unused->piece[i].touched && unused->piece[i].bytes > 0;
     f->severity = severity_of(d, h, steady, unused, capacity);
-    json_t *sites = ls_oom_pin_sites(h, unused->state.ts_ns, piece, shown, &site);
+    ls_state_at(h, steady->to_ns - 1, &end);
+    as_at_the_end(&end, piece, shown);
+    json_t *sites = ls_oom_pin_sites(h, end.ts_ns, piece, shown, &site);
     f->site = ls_format("%s", site);
     f->count = count;
     f->bytes = f->gain_bytes = (int64_t)unused->rest;
@@ -67,20 +79,20 @@ static void add(struct ls_detect *d, const struct ls_history *h, struct ls_unuse
                          "reserved in all)",
                          ls_human_bytes(&bytes, f->bytes), ls_human_count(&number, count),
                          ls_plural(count, "segment", "segments"),
-                         ls_human_bytes(&reserved, (int64_t)unused->state.reserved));
+                         ls_human_bytes(&reserved, (int64_t)end.reserved));
     json_object_update_new(
         f->evidence,
         json_pack(
             "{s:i, s:I, s:I, s:I, s:I, s:o, s:o, s:s}", "device", h->device, "reserved",
-            (json_int_t)unused->state.reserved, "allocated", (json_int_t)unused->state.live,
-            "steady_from_ns", (json_int_t)steady->from_ns, "steady_to_ns",
-            (json_int_t)steady->to_ns, "segments", ls_pieces_json(piece, shown), "pinned_by", sites,
-            "why",
+            (json_int_t)end.reserved, "allocated", (json_int_t)end.live, "steady_from_ns",
+            (json_int_t)steady->from_ns, "steady_to_ns", (json_int_t)steady->to_ns, "segments",
+            ls_pieces_json(piece, shown), "pinned_by", sites, "why",
             "From the third step to the last nothing lay in these parts: what the steps ask "
             "for does not fit there. A segment goes back to the driver whole or not at all, so "
             "emptying the cache does not free them."));
     f->advice = ls_fragmentation_advice(ls_ooms_of(d, &rc),
                                         piece[0]->size > 0 ? (int64_t)piece[0]->size : 0);
+    ls_state_free(&end);
 }
 
 static int run(struct ls_detect *d, const struct ls_detector *self) {

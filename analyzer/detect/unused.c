@@ -8,30 +8,25 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../memory/growth.h"
 #include "../query.h"
 #include "detect.h"
 #include "thresholds.h"
 
-/* Of the loops that give the device work: frees at the end, or tensors made in a row, are none. */
 bool ls_steady_find(const struct ls_history *h, struct ls_steady *steady) {
-    sqlite3_stmt *stmt;
-    int64_t number = 0;
-    if (sqlite3_prepare_v2(h->db,
-                           "SELECT start_ns, end_ns FROM step WHERE loop = (SELECT loop FROM step "
-                           "GROUP BY loop HAVING SUM(launches > 0) * 2 >= COUNT(*) ORDER BY "
-                           "COUNT(*) DESC, loop LIMIT 1) ORDER BY start_ns",
-                           -1, &stmt, NULL) != SQLITE_OK)
-        return false;
-    while (sqlite3_step(stmt) == SQLITE_ROW) {
-        int64_t start_ns = sqlite3_column_int64(stmt, 0);
+    size_t steps, number = 0;
+    int loop = ls_growth_loop(h, &steps);
+    for (size_t i = 0; i < h->steps && steps; i++) {
+        const struct ls_history_step *step = &h->step[i];
+        if (step->loop != loop)
+            continue;
         if (number == 0)
-            steady->first_ns = start_ns;
+            steady->first_ns = step->start_ns;
         if (number == LS_WARM_UP_STEPS)
-            steady->from_ns = start_ns;
-        steady->to_ns = sqlite3_column_int64(stmt, 1);
+            steady->from_ns = step->start_ns;
+        steady->to_ns = step->end_ns;
         number++;
     }
-    sqlite3_finalize(stmt);
     return number >= LS_WARM_UP_STEPS + LS_STEADY_STEPS;
 }
 
