@@ -5,6 +5,7 @@
 
 #include <stdbool.h>
 
+#include "clamp.h"
 #include "common/roles.h"
 
 enum copy_kind { KIND_H2H, KIND_H2D, KIND_D2H, KIND_D2D, KIND_DEFAULT }; /* cudaMemcpyKind */
@@ -148,4 +149,6 @@ void ls_classify(const struct ls_rec_call *call, const struct ls_live *memory,
     copy->src_kind = src.kind;
     copy->direction = direction(kind, &dst, &src);
     copy->bytes = moved_bytes(call, roles, &dst, &src);
+    if (copy->bytes > LS_LARGEST) /* only of a damaged record: readers add up */
+        copy->bytes = LS_LARGEST;
 }

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "clamp.h"
 #include "common/roles.h"
 #include "ingest_internal.h"
 
@@ -129,6 +130,8 @@ void ls_ingest_begin_life(struct ls_ingest *ingest, struct ls_live *live, struct
     }
     ingest->born = born;
     born[ingest->born_count++] = life;
+    if (life->size > LS_LARGEST) /* only of a damaged record: readers add up */
+        life->size = LS_LARGEST;
     ls_block_life_began(ingest, life);
     ls_oom_life_began(&ingest->ooms, life);
     if (!ls_live_add(live, life)) {

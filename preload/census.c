@@ -7,7 +7,7 @@
  * After an OOM. A program that catches it and tries again may meet hundreds of them. The first one
  * is looked at; after each census there is a pause as long as the census took, twice as long after
  * the second, and so on: a loop of retries pays for a few, and one that fails an hour later is
- * looked at again.
+ * looked at again. On wishes it is made at any time, but the program gets as much time as it takes.
  */
 #include "census.h"
 
@@ -26,13 +26,15 @@ enum { UNTIL_PATHS = 1300 };     /* ms after the beginning */
 
 _Atomic uint32_t ls_census_seen;
 
-static _Atomic uint32_t wanted;    /* 1 << enum ls_census_reason */
-static _Atomic uint32_t asked;     /* the header's census_wanted that `wanted` stands for */
-static _Atomic uint64_t queued;    /* a pending call is on its way: the session's epoch */
-static _Atomic uint32_t numbers;   /* of censuses */
-static _Atomic uint64_t oom_ticks; /* of the OOM that `wanted` stands for */
-static _Atomic uint64_t pause_end; /* CLOCK_MONOTONIC ns: no census after an OOM before */
-static _Atomic uint32_t ooms;      /* censuses after one */
+static _Atomic uint32_t wanted;     /* 1 << enum ls_census_reason */
+static _Atomic uint32_t asked;      /* the header's census_wanted that `wanted` stands for */
+static _Atomic uint64_t queued;     /* a pending call is on its way: the session's epoch */
+static _Atomic uint32_t numbers;    /* of censuses */
+static _Atomic uint64_t oom_ticks;  /* of the OOM that `wanted` stands for, */
+static _Atomic uint32_t oom_thread; /* and the number of its thread */
+static _Atomic uint64_t pause_end;  /* CLOCK_MONOTONIC ns: no census after an OOM before */
+static _Atomic uint64_t rest_end;   /* the same: no census on a wish before */
+static _Atomic uint32_t ooms;       /* censuses after one */
 
 /* ---- taking it ---- */
 
@@ -109,6 +111,7 @@ static void take(enum ls_census_reason reason, uint64_t ticks) {
     ls_not_busy(self);
     if (why)
         return;
+    census.elsewhere = reason == LS_CENSUS_OOM && atomic_load(&oom_thread) != self->number;
     look_at_everything(&census);
     write_all(self, &census, head);
     ls_census_end(&census);
@@ -173,6 +176,7 @@ static void register_at_exit(void) {
 
 static void take_all(uint32_t wishes) {
     void *exception[3];
+    uint64_t before = ls_ns(CLOCK_MONOTONIC);
     ls_py.PyErr_Fetch(&exception[0], &exception[1], &exception[2]);
     bool collecting = stop_collecting();
     if (wishes & 1u << LS_CENSUS_OOM)
@@ -185,6 +189,8 @@ static void take_all(uint32_t wishes) {
         start_collecting();
     ls_py.PyErr_Clear();
     ls_py.PyErr_Restore(exception[0], exception[1], exception[2]);
+    uint64_t after = ls_ns(CLOCK_MONOTONIC);
+    atomic_store(&rest_end, after + (after - before));
 }
 
 static void *at_exit(void *self, void *arguments) {
@@ -231,6 +237,11 @@ void ls_census_look(struct ls_thread *self) {
     int saved = errno;
     uint32_t now = atomic_load(&ls_session.header->census_wanted);
     const char *why = obstacle();
+    if (ls_ns(CLOCK_MONOTONIC) < atomic_load(&rest_end)) {
+        atomic_store(&ls_census_seen, ~now);
+        errno = saved;
+        return; /* later calls look again */
+    }
     if (atomic_exchange(&asked, now) != now) {
         if (why)
             write_failure(self, LS_CENSUS_ASKED, 0, why);
@@ -256,6 +267,7 @@ void ls_census_after_oom(struct ls_thread *self, uint64_t ticks) {
                          now + (UINT64_C(1000000000) << atomic_fetch_add(&ooms, 1) % 16));
         } else {
             atomic_store(&oom_ticks, ticks);
+            atomic_store(&oom_thread, self->number);
             atomic_fetch_or(&wanted, 1u << LS_CENSUS_OOM);
             queue(self);
         }
@@ -280,5 +292,6 @@ void ls_census_fork_reset(void) {
     atomic_store(&queued, 0);
     atomic_store(&numbers, 0);
     atomic_store(&pause_end, 0);
+    atomic_store(&rest_end, 0);
     atomic_store(&ooms, 0);
 }

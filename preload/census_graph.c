@@ -169,7 +169,7 @@ static bool is_temporary(const void *object) {
 /* Some operation's input, which may be anybody's, or a result that only the graph keeps. */
 static void put_tensor(struct graphs *g, uint32_t node, const char *name, void *object) {
     struct ls_census *c = g->c;
-    uint32_t known = ls_census_find_tensor(c, (uintptr_t)object), first = c->tensors;
+    uint32_t known = ls_census_find_tensor(c, (uintptr_t)object);
     bool made, ours = is_temporary(object);
     if (known != LS_CENSUS_NONE && ls_census_is_held(&c->tensor[known])) {
         c->tensor[known].flags |= LS_TENSOR_GRAPH;
@@ -186,7 +186,7 @@ static void put_tensor(struct graphs *g, uint32_t node, const char *name, void *
     if (tensor == LS_CENSUS_NONE)
         return;
     c->tensor[tensor].ours = ours;
-    if (tensor >= first)
+    if (!c->tensor[tensor].facts)
         ls_census_describe(c, tensor, object, &made);
     credit(g, node, storage);
 }
@@ -266,8 +266,22 @@ static void walk_from(struct graphs *g, bool held) {
         look_at(g, g->next++);
 }
 
+/* Autograd has a thread for each. When one has failed the others may still be at their last node.
+ */
+static bool on_several_devices(const struct ls_census *c) {
+    for (uint32_t i = 1; i < c->storages; i++)
+        if (c->storage[i].device != c->storage[0].device)
+            return true;
+    return false;
+}
+
 void ls_census_graphs(struct ls_census *c) {
     static struct graphs g; /* one census at a time */
+    c->backward |= c->elsewhere && on_several_devices(c);
+    if (c->backward && !c->cut)
+        c->cut = "autograd was at work in some thread: gradients and graphs were not looked at";
+    if (c->backward)
+        return;
     uint32_t room = ls_census_room(c, NODES_MAX * (sizeof(void *) + 4u) + NODE_SLOTS * 4u);
     if (!room)
         return;

@@ -77,6 +77,14 @@ static void walk_raised(struct ls_census *c, const struct roots *roots) {
 
 /* ---- modules ---- */
 
+/* How a str ends. */
+static bool is_named(uintptr_t text, const char *name, size_t length) {
+    struct ls_python_text found = ls_python_text(text);
+    return found.kind == 1 && found.length >= length &&
+           !memcmp((const char *)found.data + found.length - length, name, length);
+}
+#define IS_NAMED(text, name) is_named(text, name, sizeof(name) - 1)
+
 static bool is_module(uintptr_t object) {
     uintptr_t type = ls_python_type(object);
     return type == (uintptr_t)ls_py.PyModule_Type ||
@@ -94,8 +102,8 @@ static void put_modules(struct ls_census *c, struct roots *roots) {
             continue;
         if (is_module((uintptr_t)module)) {
             uintptr_t dict = (uintptr_t)ls_py.PyModule_GetDict(module);
-            struct ls_python_text text = ls_python_text((uintptr_t)name);
-            bool main = text.kind == 1 && text.length == 8 && !memcmp(text.data, "__main__", 8);
+            bool main = IS_NAMED((uintptr_t)name, "__main__") &&
+                        ls_python_text((uintptr_t)name).length == 8;
             ls_census_root(c, dict, main ? LS_EDGE_ROOT_MAIN : LS_EDGE_ROOT_MODULE, (uintptr_t)name,
                            LS_TENSOR_GLOBAL);
         }
@@ -142,13 +150,26 @@ static void walk_classes(struct ls_census *c) {
 
 /* ---- frames ---- */
 
+/* PyTorch's engine works for the thread with this frame, in threads of its own, without the GIL. */
+static bool runs_backward(const struct ls_census *c, uintptr_t frame) {
+    uintptr_t code = ls_python_frame_code(frame);
+    uintptr_t name = ls_python_word(code, ls_python.layout.name);
+    if (c->torch->one_way_to_engine)
+        return IS_NAMED(name, "_engine_run_backward");
+    return (IS_NAMED(name, "backward") || IS_NAMED(name, "grad")) &&
+           IS_NAMED(ls_python_word(code, ls_python.layout.file), "/torch/autograd/__init__.py");
+}
+
 /* Outermost first: what a program's main function calls a thing says more than the `self` of what
  * it called last. */
-static void walk_thread(struct ls_census *c, uintptr_t thread) {
+static void walk_thread(struct ls_census *c, uintptr_t thread, bool own) {
     uintptr_t frame[FRAMES_MAX], next = ls_python_innermost(thread);
     unsigned count = 0;
     while ((next = ls_python_next_frame(next)) && count < FRAMES_MAX) {
         frame[count++] = next;
+        /* Where this very thread is just in that function, the engine is done, or not at work yet.
+         */
+        c->backward |= (count > 1 || !own) && runs_backward(c, next);
         next = ls_python_word(next, ls_python.layout.back);
     }
     while (count > 0) {
@@ -162,11 +183,11 @@ static void walk_thread(struct ls_census *c, uintptr_t thread) {
 static void walk_frames(struct ls_census *c) {
     void *own = ls_python.this_thread();
     if (own)
-        walk_thread(c, (uintptr_t)own);
+        walk_thread(c, (uintptr_t)own, true);
     void *thread = ls_py.PyInterpreterState_ThreadHead(ls_py.PyInterpreterState_Get());
     for (unsigned i = 0; thread && i < THREADS_MAX; i++) {
         if (thread != own)
-            walk_thread(c, (uintptr_t)thread);
+            walk_thread(c, (uintptr_t)thread, false);
         thread = ls_py.PyThreadState_Next(thread);
     }
 }

@@ -3,6 +3,7 @@
  */
 #include "census_tensor.h"
 
+#include <stdio.h>
 #include <string.h>
 
 enum { UNTIL_TENSORS = 1650 }; /* ms after the beginning */
@@ -48,6 +49,21 @@ static bool find_descriptors(struct ls_torch *torch, void *storage) {
     return true;
 }
 
+/*
+ * Until 2.10 the object of a tensor that only C++ holds does not own it: the tensor may be on its
+ * way out, in a thread that waits for the GIL.
+ */
+static bool owns_tensors(void) {
+    void *variables = variables_of("torch"), *version = NULL;
+    unsigned major = 0, minor = 0;
+    char text[32] = "";
+    if (variables)
+        version = ls_py.PyDict_GetItemString(variables, "__version__");
+    if (version && ls_python_is_str((uintptr_t)version))
+        ls_python_utf8((uintptr_t)version, text, sizeof text);
+    return sscanf(text, "%u.%u", &major, &minor) == 2 && (major > 2 || (major == 2 && minor > 10));
+}
+
 const char *ls_torch_find(struct ls_torch *torch) {
     *torch = (struct ls_torch){.module = variables_of("torch._C")};
     ls_py.PyErr_Clear();
@@ -61,6 +77,7 @@ const char *ls_torch_find(struct ls_torch *torch) {
         return "this version of PyTorch is not known: its tensors lack what is asked of them";
     torch->no_dispatch =
         (uintptr_t)ls_py.PyDict_GetItemString(torch->module, "_disabled_torch_dispatch_impl");
+    torch->owning = owns_tensors();
     torch->data_address = ls_py.PyDict_GetItemString(torch->module, "_data_address");
     void *modules = variables_of("torch.nn.modules.module");
     torch->nn_module = modules ? (uintptr_t)ls_py.PyDict_GetItemString(modules, "Module") : 0;
@@ -396,8 +413,10 @@ void ls_census_tensors(struct ls_census *c) {
     bool made;
     ls_census_phase(c, UNTIL_TENSORS);
     for (uint32_t i = 0; i < c->tensors && !ls_census_late(c); i++) {
+        if (!c->torch->owning && c->tensor[i].paths == 0)
+            continue;
         ls_census_describe(c, i, (void *)c->tensor[i].object, &made);
-        if (!(ls_census_traits(c, c->tensor[i].object) & LS_TRAIT_WRAPPER))
+        if (!c->backward && !(ls_census_traits(c, c->tensor[i].object) & LS_TRAIT_WRAPPER))
             add_grad(c, i);
     }
 }

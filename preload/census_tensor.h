@@ -18,6 +18,7 @@
 struct ls_torch {
     void *module;                         /* torch._C's variables */
     uintptr_t tensor;                     /* TensorBase */
+    bool owning;                          /* each of its objects owns its tensor */
     uintptr_t nn_module;                  /* nn.Module; 0: not loaded */
     uintptr_t no_dispatch;                /* the __torch_dispatch__ of tensors that have none */
     void *is_cuda, *get_device, *storage; /* descriptors of TensorBase */

@@ -125,10 +125,12 @@ struct ls_census {
     char *text;
     uint32_t nodes, types, tensors, storages, laters, text_used;
 
-    uint32_t next;                 /* the first node that was not expanded yet */
-    uint16_t held;                 /* what is put down for paths from the root that is walked */
-    uintptr_t hidden;              /* an object that is not reached for now */
-    bool tracebacks;               /* their turn has come */
+    uint32_t next;    /* the first node that was not expanded yet */
+    uint16_t held;    /* what is put down for paths from the root that is walked */
+    uintptr_t hidden; /* an object that is not reached for now */
+    bool elsewhere;   /* after an OOM in another thread than the one that makes the census */
+    bool backward;    /* autograd runs somewhere: gradients and graphs may change meanwhile */
+    bool tracebacks;  /* their turn has come */
     uint32_t lost_first, lost_end; /* tensors that were found by census_lost.c, */
     uint32_t renewed;              /* and how many a graph had a better path for */
     uint64_t began, deadline;      /* CLOCK_MONOTONIC ns; deadline: of the phase that runs */

@@ -103,6 +103,11 @@ static char *why_of_live(const struct ls_oom *o, const struct figures *f) {
                          "evidence.holders.",
                          f->allocated.text, o->capacity > 0 ? " of " : "",
                          o->capacity > 0 ? f->capacity.text : "");
+    if (o->cached > 0 && o->cached >= o->missing)
+        return ls_format("Live memory is the matter: %s allocated. %s lay free in the allocator's "
+                         "own segments, in pieces of at most %s: in one piece it would have served "
+                         "this request, but it is so little that the next one would have failed.",
+                         f->allocated.text, f->cached.text, f->hole.text);
     return ls_format(
         "Live memory is the matter: %s allocated, and only %s cached. With the request "
         "that is more than the device can give; nothing lies idle that could be used "

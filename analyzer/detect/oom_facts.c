@@ -8,10 +8,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../clamp.h"
 #include "../query.h"
 #include "oom_pool.h"
 #include "oom_remains.h"
 #include "thresholds.h"
+
+#define REQUEST_MOST (INT64_C(1) << 62) /* bytes: adds up with any device's */
 
 static int64_t column_or(sqlite3_stmt *stmt, int column, int64_t otherwise) {
     return sqlite3_column_type(stmt, column) == SQLITE_NULL ? otherwise
@@ -27,6 +30,18 @@ static int64_t most(int64_t a, int64_t b) {
     return a > b ? a : b;
 }
 
+static int64_t bytes_or(sqlite3_stmt *stmt, int column, int64_t otherwise) {
+    return sqlite3_column_type(stmt, column) == SQLITE_NULL
+               ? otherwise
+               : ls_clamped(sqlite3_column_int64(stmt, column), LS_LARGEST);
+}
+
+/* A request has no limit: sizes that went below 0 in the program are asked for as well. */
+static int64_t request_of(sqlite3_stmt *stmt, int column) {
+    int64_t bytes = column_or(stmt, column, 0);
+    return bytes < 0 || bytes > REQUEST_MOST ? REQUEST_MOST : bytes;
+}
+
 static const char oom_sql[] =
     "SELECT id, ts_ns, device, requested, allocated, reserved, device_free, device_total, stack,"
     " thread, source, asked, attempts, pending, cached, largest_hole, owner, flushed_calls,"
@@ -37,26 +52,26 @@ static const char oom_sql[] =
 static struct ls_oom read_row(sqlite3_stmt *stmt) {
     struct ls_oom o = {0};
     o.id = sqlite3_column_int64(stmt, 0);
-    o.ts_ns = sqlite3_column_int64(stmt, 1);
+    o.ts_ns = ls_clamped(sqlite3_column_int64(stmt, 1), LS_LATEST);
     o.device = sqlite3_column_int(stmt, 2);
-    o.requested = column_or(stmt, 3, 0);
-    o.allocated = column_or(stmt, 4, -1);
-    o.reserved = column_or(stmt, 5, -1);
-    o.driver_free = column_or(stmt, 6, -1);
+    o.requested = request_of(stmt, 3);
+    o.allocated = bytes_or(stmt, 4, -1);
+    o.reserved = bytes_or(stmt, 5, -1);
+    o.driver_free = bytes_or(stmt, 6, -1);
     o.driver_free_told = o.driver_free >= 0;
-    o.capacity = column_or(stmt, 7, -1);
+    o.capacity = bytes_or(stmt, 7, -1);
     o.stack = (uint32_t)column_or(stmt, 8, 0);
     o.thread = (uint32_t)column_or(stmt, 9, 0);
     o.reported = column_or(stmt, 10, 1) == 1;
-    o.asked = most(column_or(stmt, 11, 0), o.requested);
+    o.asked = most(request_of(stmt, 11), o.requested);
     o.attempts = column_or(stmt, 12, -1);
-    o.pending = column_or(stmt, 13, -1);
-    o.cached = column_or(stmt, 14, -1);
-    o.hole = column_or(stmt, 15, -1);
+    o.pending = bytes_or(stmt, 13, -1);
+    o.cached = bytes_or(stmt, 14, -1);
+    o.hole = bytes_or(stmt, 15, -1);
     o.hole_before = -1;
     o.owner = text_or_null(stmt, 16);
     o.flushed_calls = column_or(stmt, 17, 0);
-    o.flushed_bytes = column_or(stmt, 18, 0);
+    o.flushed_bytes = bytes_or(stmt, 18, 0);
     o.begin_ns = column_or(stmt, 19, o.ts_ns);
     if (o.begin_ns > o.ts_ns)
         o.begin_ns = o.ts_ns;

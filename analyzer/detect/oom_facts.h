@@ -76,7 +76,7 @@ struct ls_oom_pins {
     int64_t size, live, pending, free, blocks; /* of all of them */
 };
 
-/* False where no set of segments has enough, or most of it is in use and what is free is little. */
+/* False where no segments in use have enough. */
 bool ls_oom_pins(const struct ls_oom *oom, struct ls_oom_pins *pins);
 
 /* Who holds live blocks in `pieces`, by bytes: JSON array of site, bytes, blocks, oldest_age_ns.

@@ -43,13 +43,11 @@ static const struct ls_piece *one_pin(const struct ls_oom *oom, const struct ls_
     return best && use_of(best) <= LS_PINNED_USE ? best : NULL;
 }
 
-/* Parts of segments that are well used: much in all, and enough, but each for itself too small. */
+/* Parts of segments that are well used: enough together, but each for itself too small. */
 static bool take_parts(const struct ls_oom *oom, const struct ls_piece **piece, size_t pieces,
                        struct ls_oom_pins *pins) {
     memset(pins, 0, sizeof *pins);
     pins->parts = true;
-    if ((double)oom->cached < LS_FRAGMENTED_SHARE * (double)oom->reserved)
-        return false;
     for (size_t i = 0; i < pieces && pins->free < oom->missing; i++)
         if (ls_oom_same_pool(oom, piece[i]) && piece[i]->free > 0)
             take_pin(pins, piece[i]);

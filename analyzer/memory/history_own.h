@@ -7,6 +7,7 @@
 
 #include <uthash.h>
 
+#include "../clamp.h"
 #include "history.h"
 
 struct ls_history_text {
@@ -29,14 +30,6 @@ struct ls_history_own {
     uint32_t numbers, room;
     struct ls_peak live, reserved;
 };
-
-/* A damaged trace may hold any number; these, of what is real, add up without overflow. */
-#define LS_LATEST (INT64_C(1) << 61)  /* ns: 70 years */
-#define LS_LARGEST (INT64_C(1) << 50) /* bytes */
-
-static inline int64_t ls_clamped(int64_t value, int64_t most) {
-    return value < 0 ? 0 : value > most ? most : value;
-}
 
 /* Exit with one line where there is no memory. `room` is how many there is room for. */
 void *ls_history_room(void *array, size_t count, size_t *room, size_t size);

@@ -117,6 +117,19 @@ def halves():
     return 0
 
 
+def alternating():
+    """Live memory fills the device, then segments that are half in use: two causes, one line."""
+    failed = 0
+    for _ in range(8):
+        full = [take(100) for _ in range(19)]
+        failed += refused(300)
+        full.clear()
+        full = [take(60) for _ in range(19)]  # 40 MiB free in each, 760 in all
+        failed += refused(250)
+        full.clear()
+    return failed
+
+
 def training():
     """Late in a loop one step is too large; it is left out, and the loop goes on."""
     weight = torch.nn.Parameter(torch.empty(16, MIB, device="cuda"))

@@ -14,6 +14,11 @@ def verdict(case, mode, **how):
     return case.one("oom", "problem")
 
 
+def causes(case):
+    """How often each cause was told."""
+    return {f["evidence"]["verdict"]: f["count"] for f in case.found("oom")}
+
+
 def test_larger_than_the_device(case):
     oom = verdict(case, "large")
     assert oom["evidence"]["verdict"] == "live memory" and "more than the device has" in oom["title"]
@@ -97,10 +102,24 @@ def verdict_of_first(case, mode):
 
 
 def test_a_search_that_gives_back(case):
-    oom = verdict(case, "halves")
-    assert oom["count"] == 3 and case.outcome.out == "result=6\n"
-    case.only("oom")
+    """The second attempt, 3 x 600 MiB, would have fitted: it failed for lying in segments of 800."""
+    case.play("out_of_memory", "halves", memory=MEMORY)
+    assert case.outcome.out == "result=6\n"
+    assert causes(case) == {"live memory": 2, "fragmented": 1}
+    (pieces,) = case.found("fragmentation")
+    assert pieces["evidence"]["missing"] == 600 * MIB - pieces["evidence"]["device_free"]
+    case.only("oom", "fragmentation")
     case.none("oom-cascade")
+
+
+def test_two_causes_at_one_line(case):
+    """Each by its own figures, also those whose segments are not looked at any more."""
+    case.play("out_of_memory", "alternating", memory=MEMORY)
+    assert case.outcome.out == "result=16\n"
+    assert causes(case) == {"live memory": 8, "fragmented": 8}
+    (pieces,) = case.found("fragmentation")
+    assert pieces["evidence"]["requested"] == 250 * MIB and pieces["count"] == 3
+    case.only("oom", "fragmentation")
 
 
 def test_a_step_that_is_left_out(case):

@@ -12,6 +12,7 @@ import gc
 import os
 import sys
 import threading
+import time
 import types
 import weakref
 from pathlib import Path
@@ -28,11 +29,18 @@ def call():
     cuda.cudaFree(pointer)
 
 
+took = 0.0
+
+
 def census():
+    global took
+    time.sleep(took * 1.5)  # a program gets as much time as censuses take
+    start = time.monotonic()
     wish(Path(os.environ["LAYOUTSPY_OUT"] + ".spool"))
     call()  # sees the wish
     for _ in range(100):  # its pending call is made at the next chance
         len([])
+    took = time.monotonic() - start
 
 
 # ---- where things are kept ----

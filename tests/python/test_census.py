@@ -214,6 +214,23 @@ def test_a_program_without_python(harness):
     assert [(c.state, c.text) for c in censuses] in ([], [(FAILED, "there is no Python in this process")])
 
 
+def test_the_program_gets_as_much_time(harness, one_python):
+    path = script(harness, """
+import fake_torch
+kept = [fake_torch.Tensor(1) for _ in range(2000)]
+call()
+end = time.monotonic() + 2
+while time.monotonic() < end:
+    wish()
+    call()
+    len([])
+""")
+    _, censuses = run(harness, one_python, path)
+    assert len(censuses) >= 2
+    ticks = sum(c.end - c.begin for c in censuses)
+    assert ticks < 0.75 * (censuses[-1].end - censuses[0].begin), "more than half of the time"
+
+
 def test_a_full_queue_of_pending_calls(harness, one_python):
     """The interpreter takes 32 of them; while its main thread sleeps, another one's calls try again."""
     path = script(harness, """
@@ -296,8 +313,10 @@ signal.signal(signal.SIGALRM, lambda *_: hits.append(1))
 call()
 signal.setitimer(signal.ITIMER_REAL, 0.002, 0.002)
 for i in range(5):
+    start = time.monotonic()
     wish(); call()
     for j in range(100): len([])
+    time.sleep(1.5 * (time.monotonic() - start))
 signal.setitimer(signal.ITIMER_REAL, 0)
 print(bool(hits))
 """)

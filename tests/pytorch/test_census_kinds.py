@@ -61,6 +61,13 @@ def test_hooks_of_graphs_are_not_called(torch):
     assert all(t.bytes == 4000 for t in ways.values())
 
 
+def test_graphs_are_left_alone_while_autograd_works(torch):
+    _, censuses = go(torch, "backward_elsewhere")
+    census = censuses[0]
+    assert (census.state, census.text.split(":")[0]) == (CUT, "autograd was at work in some thread")
+    assert {"kept", "loss"} <= set(census.paths()) and census.nodes == 0
+
+
 def test_hundreds_of_errors(torch):
     """A loop of retries is not held up by a census each time."""
     out, censuses = go(torch, "retries")

@@ -151,6 +151,16 @@ static void test_bad_headers(void **state) {
     refused("empty");
 }
 
+/* Sizes that no device has: sums of them must not overflow in whoever reads the trace. */
+static void test_impossible_sizes(void **state) {
+    (void)state;
+    maker_call(&maker, 1, cudaMalloc, 10, 11, 0x1000, INT64_MAX);
+    maker_call(&maker, 1, cudaMalloc, 20, 21, 0x2000, UINT64_MAX);
+    maker_call(&maker, 1, cudaMalloc, 30, 31, 0x3000, INT64_MAX);
+    collect();
+    assert_int_equal(maker_number(&maker, "SELECT SUM(size) = 3 * (1 << 50) FROM allocation"), 1);
+}
+
 static void write_mixture(unsigned *seed) {
     const uint64_t address[] = {0x401000, 0x402000, 0x7f0000001234};
     maker_module(&maker, 1, 0, 0x400000, 0x400000, 0x500000, "/proc/self/exe", NULL, 0);
@@ -208,9 +218,9 @@ static void test_scribbled_over(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        TEST(test_bad_record),  TEST(test_wrong_checksum), TEST(test_bad_chunk_header),
-        TEST(test_bad_slots),   TEST(test_cut_off),        TEST(test_cut_off_before_a_chunk),
-        TEST(test_bad_headers), TEST(test_scribbled_over),
+        TEST(test_bad_record),  TEST(test_wrong_checksum),   TEST(test_bad_chunk_header),
+        TEST(test_bad_slots),   TEST(test_cut_off),          TEST(test_cut_off_before_a_chunk),
+        TEST(test_bad_headers), TEST(test_impossible_sizes), TEST(test_scribbled_over),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
