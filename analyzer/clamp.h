@@ -14,4 +14,13 @@ static inline int64_t ls_clamped(int64_t value, int64_t most) {
     return value < 0 ? 0 : value > most ? most : value;
 }
 
+/* Where they are not clamped they wrap. */
+static inline int64_t ls_plus(int64_t a, int64_t b) {
+    return (int64_t)((uint64_t)a + (uint64_t)b);
+}
+
+static inline int64_t ls_minus(int64_t a, int64_t b) {
+    return (int64_t)((uint64_t)a - (uint64_t)b);
+}
+
 #endif

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "clamp.h"
 #include "ingest_internal.h"
 
 struct ls_audit *ls_audit_of(struct ls_ingest *ingest, uint8_t device) {
@@ -19,31 +20,22 @@ struct ls_audit *ls_audit_of(struct ls_ingest *ingest, uint8_t device) {
     return *audit;
 }
 
-/* Figures of a damaged report may be anything: they wrap. */
-static int64_t plus(int64_t a, int64_t b) {
-    return (int64_t)((uint64_t)a + (uint64_t)b);
-}
-
-static int64_t minus(int64_t a, int64_t b) {
-    return (int64_t)((uint64_t)a - (uint64_t)b);
-}
-
 static void check(int64_t *unseen, int64_t ours, int64_t reported, int64_t *breaks,
                   int64_t *worst) {
-    int64_t off = minus(reported, plus(ours, *unseen));
+    int64_t off = ls_minus(reported, ls_plus(ours, *unseen));
     if (off == 0)
         return;
-    *unseen = plus(*unseen, off);
+    *unseen = ls_plus(*unseen, off);
     ++*breaks;
-    int64_t size = off < 0 ? minus(0, off) : off;
+    int64_t size = off < 0 ? ls_minus(0, off) : off;
     if (size > *worst)
         *worst = size;
 }
 
 void ls_audit_report(struct ls_audit *audit, int64_t allocated, int64_t reserved) {
     if (audit->reports++ == 0) { /* what there was before is no break */
-        audit->allocated_unseen = audit->late_allocated = minus(allocated, audit->allocated);
-        audit->reserved_unseen = audit->late_reserved = minus(reserved, audit->reserved);
+        audit->allocated_unseen = audit->late_allocated = ls_minus(allocated, audit->allocated);
+        audit->reserved_unseen = audit->late_reserved = ls_minus(reserved, audit->reserved);
     }
     check(&audit->allocated_unseen, audit->allocated, allocated, &audit->allocated_breaks,
           &audit->allocated_worst);
@@ -109,8 +101,8 @@ static struct ls_audit sum_up(const struct ls_blocks *blocks) {
             sum.allocated_worst = audit->allocated_worst;
         if (audit->reserved_worst > sum.reserved_worst)
             sum.reserved_worst = audit->reserved_worst;
-        sum.late_allocated = plus(sum.late_allocated, audit->late_allocated);
-        sum.late_reserved = plus(sum.late_reserved, audit->late_reserved);
+        sum.late_allocated = ls_plus(sum.late_allocated, audit->late_allocated);
+        sum.late_reserved = ls_plus(sum.late_reserved, audit->late_reserved);
         sum.unattributed += audit->unattributed;
         sum.native += audit->native;
         sum.expandable += audit->expandable;

@@ -127,43 +127,45 @@ void ls_block_life_ended(struct ls_ingest *ingest, struct ls_life *life) {
         drop_fresh(life);
 }
 
-/* A block was reported in it. */
-static void become_segment(struct ls_ingest *ingest, struct ls_audit *audit, struct ls_life *life) {
+/* A block was reported in it. It counts where it lies: a damaged report may say another device. */
+static void become_segment(struct ls_ingest *ingest, struct ls_life *life) {
+    struct ls_audit *audit = ls_audit_of(ingest, life->device);
+    if (!audit)
+        return;
     if (life->holder == LS_HOLDER_PYTORCH && life->kind == LS_MEMORY_DEVICE)
         audit->uncached--;
     life->holder = LS_HOLDER_SEGMENT;
     audit->reserved += (int64_t)life->size;
     audit->native += life->kind != LS_MEMORY_VMM;
     audit->expandable += life->kind == LS_MEMORY_VMM;
+    audit->dirty = true;
     if (life->stored)
         ls_db_put(&ingest->db, LS_PUT_ALLOCATION_HOLDER, "ii", (int64_t)life->holder, life->id);
 }
 
 /* What this thread has mapped in the reservation by now: all of it is for this block. */
-static void take_mappings(struct ls_ingest *ingest, struct ls_audit *audit, uint64_t address,
-                          uint32_t thread) {
+static void take_mappings(struct ls_ingest *ingest, uint64_t address, uint32_t thread) {
     struct ls_life *next;
     for (struct ls_life *life = *fresh_at(ingest, address); life; life = next) {
         next = life->fresh;
         if (life->thread != thread)
             continue;
-        become_segment(ingest, audit, life);
+        become_segment(ingest, life);
         drop_fresh(life);
     }
 }
 
-static uint64_t find_segment(struct ls_ingest *ingest, struct ls_audit *audit, uint64_t address,
-                             uint32_t thread) {
+static uint64_t find_segment(struct ls_ingest *ingest, uint64_t address, uint32_t thread) {
     struct ls_life *life = ls_live_find(&ingest->memory, address);
     if (!life)
         return 0;
     if (life->kind == LS_MEMORY_VMM) {
         uint64_t reservation = ls_vmm_reservation(ingest, address);
-        take_mappings(ingest, audit, address, thread);
+        take_mappings(ingest, address, thread);
         return reservation ? reservation : life->address;
     }
     if (life->holder != LS_HOLDER_SEGMENT)
-        become_segment(ingest, audit, life);
+        become_segment(ingest, life);
     return life->address;
 }
 
@@ -243,7 +245,7 @@ static void begin_block(struct ls_ingest *ingest, struct ls_audit *audit,
     block->id = call->id;
     block->address = address;
     block->size = size;
-    block->segment = find_segment(ingest, audit, address, call->thread);
+    block->segment = find_segment(ingest, address, call->thread);
     block->start_ns = call->start_ns;
     block->stack = call->record->stack;
     block->thread = call->thread;

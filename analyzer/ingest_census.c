@@ -14,9 +14,15 @@
  */
 #define SAME_CALL_NS 1000000
 
+/* How many may wait for their oom at once, and for how many commits, half a second and more: each
+ * looks through all ooms at every commit. What is not found by then gets its oom at the end. */
+#define WAITING_MOST 256
+#define LOOKS_MOST 100
+
 /* A census, and when the call began that told of its oom. */
 struct ls_census_oom {
     uint32_t census;
+    uint32_t looks; /* for the row of the oom, in vain */
     int64_t ns;
 };
 
@@ -25,6 +31,8 @@ static void wait_for_oom(struct ls_ingest *ingest, uint32_t census, int64_t ns) 
     for (size_t i = 0; i < all->waiting_count; i++)
         if (all->waiting[i].census == census)
             return;
+    if (all->waiting_count >= WAITING_MOST)
+        return;
     void *more = ls_ingest_room(all->waiting, all->waiting_count, &all->waiting_room,
                                 sizeof all->waiting[0]);
     if (!more) {
@@ -32,7 +40,7 @@ static void wait_for_oom(struct ls_ingest *ingest, uint32_t census, int64_t ns) 
         return;
     }
     all->waiting = more;
-    all->waiting[all->waiting_count++] = (struct ls_census_oom){census, ns};
+    all->waiting[all->waiting_count++] = (struct ls_census_oom){census, 0, ns};
 }
 
 void ls_census_put(struct ls_ingest *ingest, const struct ls_rec_census *record) {
@@ -74,7 +82,7 @@ void ls_census_store(struct ls_ingest *ingest) {
         if (nearest.id && nearest.apart <= SAME_CALL_NS)
             ls_db_put(&ingest->db, LS_PUT_CENSUS_OOM, "ii", nearest.id,
                       (int64_t)all->waiting[i].census);
-        else
+        else if (++all->waiting[i].looks < LOOKS_MOST)
             all->waiting[kept++] = all->waiting[i];
     }
     all->waiting_count = kept;

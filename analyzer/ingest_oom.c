@@ -14,11 +14,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "clamp.h"
 #include "classify.h"
 #include "common/roles.h"
 #include "ingest_internal.h"
 
-#define THREADS_MAX (1u << 20) /* a higher number is damage */
 #define PRELUDE_MAX (1u << 16) /* steps: more are no longer worth their memory */
 #define NO_MEMORY 2            /* cudaErrorMemoryAllocation and CUDA_ERROR_OUT_OF_MEMORY */
 
@@ -63,115 +63,6 @@ static const uint8_t meaning[LS_CLASS_COUNT] = {
     [LS_CLASS_IPC_ALLOC] = GOES_ON,
 };
 
-/* ---- device memory ---- */
-
-/* What counts against the device: as in memory/history.h. */
-static bool on_device(const struct ls_life *life) {
-    return life->kind != LS_MEMORY_PINNED && life->kind != LS_MEMORY_REGISTERED &&
-           life->kind != LS_MEMORY_IPC;
-}
-
-void ls_oom_life_began(struct ls_ooms *ooms, const struct ls_life *life) {
-    if (on_device(life))
-        ooms->held[life->device] += (int64_t)life->size;
-}
-
-void ls_oom_life_ended(struct ls_ooms *ooms, const struct ls_life *life) {
-    if (!on_device(life))
-        return;
-    ooms->held[life->device] -= (int64_t)life->size;
-    ooms->ended_bytes += life->size;
-}
-
-/* ---- steps ---- */
-
-struct ls_oom *ls_oom_of_thread(struct ls_ooms *ooms, uint32_t thread) {
-    if (thread >= ooms->threads) {
-        if (thread > THREADS_MAX)
-            return NULL;
-        uint32_t threads = 2 * thread + 16;
-        struct ls_oom *more = realloc(ooms->at, threads * sizeof *more);
-        if (!more)
-            return NULL;
-        memset(more + ooms->threads, 0, (threads - ooms->threads) * sizeof *more);
-        ooms->at = more;
-        ooms->threads = threads;
-    }
-    return &ooms->at[thread];
-}
-
-/* As new, but for the buffer. */
-static void clear(struct ls_oom *oom) {
-    struct ls_oom empty = {.prelude = oom->prelude,
-                           .prelude_room = oom->prelude_room,
-                           .run_bytes = oom->run_bytes,
-                           .last_call = oom->last_call};
-    *oom = empty;
-}
-
-static void keep_step(struct ls_ingest *ingest, struct ls_oom *oom, struct ls_oom_step step) {
-    struct ls_oom_step *more =
-        ls_ingest_room(oom->prelude, oom->prelude_count, &oom->prelude_room, sizeof *more);
-    if (!more) {
-        ingest->out_of_memory = true;
-        return;
-    }
-    oom->prelude = more;
-    more[oom->prelude_count++] = step;
-}
-
-static void put_step(struct ls_ingest *ingest, const struct ls_oom *oom, struct ls_oom_step step) {
-    ls_db_put(&ingest->db, LS_PUT_OOM_CALL, step.kind == LS_OOM_WAITED ? "iiin" : "iiiu", step.id,
-              oom->id, (int64_t)step.kind, step.bytes);
-}
-
-static void take(struct ls_ingest *ingest, struct ls_oom *oom, const struct ls_timed_call *call,
-                 enum ls_oom_kind kind, uint64_t bytes) {
-    struct ls_oom_step step = {call->id, kind, bytes};
-    if (!oom->first_call)
-        oom->first_call = call->id;
-    oom->last_call = call->id;
-    oom->last_start_ns = call->start_ns;
-    oom->returning = kind == LS_OOM_GIVEN_BACK;
-    oom->dirty = ingest->ooms.dirty = true;
-    if (kind == LS_OOM_FAILED)
-        oom->attempts++;
-    if (kind == LS_OOM_FAILED || kind == LS_OOM_REPORT)
-        ingest->ooms.urgent = true;
-    if (kind == LS_OOM_WAITED)
-        oom->waited_ns += call->end_ns - call->start_ns;
-    if (kind == LS_OOM_GIVEN_BACK) {
-        oom->flushed_calls++;
-        oom->flushed_bytes += bytes;
-        oom->flush_ns += call->end_ns - call->start_ns;
-    }
-    if (kind == LS_OOM_SUCCEEDED) { /* the pieces of one request are one step */
-        oom->gave_id = step.id = oom->gave_id ? oom->gave_id : step.id;
-        oom->gave_bytes = step.bytes = oom->gave_bytes + bytes;
-    }
-    if (oom->state == LS_OOM_PRELUDE)
-        keep_step(ingest, oom, step);
-    else
-        put_step(ingest, oom, step);
-}
-
-/* The pieces that it gave were not enough. */
-static void reopen(struct ls_ingest *ingest, struct ls_oom *oom) {
-    if (oom->gave_id)
-        ls_db_put(&ingest->db, LS_PUT_OOM_CALL_GONE, "i", oom->gave_id);
-    oom->gave_id = 0;
-    oom->gave_bytes = 0;
-    oom->state = LS_OOM_OPEN;
-    oom->recovered = false;
-}
-
-static void end(struct ls_ingest *ingest, struct ls_oom *oom) {
-    if (oom->state >= LS_OOM_OPEN && oom->dirty)
-        ls_oom_put(ingest, oom);
-    oom->state = LS_OOM_NONE;
-    oom->dirty = false;
-}
-
 /* ---- before anything failed ---- */
 
 static void add_prelude(struct ls_ingest *ingest, struct ls_oom *oom,
@@ -180,7 +71,7 @@ static void add_prelude(struct ls_ingest *ingest, struct ls_oom *oom,
     bool other = entry && oom->entry && entry != oom->entry;
     if (oom->state == LS_OOM_NONE || other || oom->device != call->record->head.device ||
         oom->prelude_count >= PRELUDE_MAX) {
-        clear(oom);
+        ls_oom_clear(oom);
         oom->state = LS_OOM_PRELUDE;
         oom->device = call->record->head.device;
     }
@@ -188,24 +79,23 @@ static void add_prelude(struct ls_ingest *ingest, struct ls_oom *oom,
         oom->entry = entry;
     if (kind != LS_OOM_ASKED)
         oom->told = false;
-    take(ingest, oom, call, kind, bytes);
+    ls_oom_take(ingest, oom, call, kind, bytes);
 }
 
 /* ---- requests ---- */
 
-bool ls_oom_is_final(struct ls_ingest *ingest, uint8_t device, uint16_t api, uint32_t stack) {
-    const struct ls_audit *audit = ingest->blocks.audit[device];
-    if (ls_caller_of(ingest, stack) != LS_HOLDER_PYTORCH)
-        return false;
-    return ls_api_info[api].cls == LS_CLASS_ASYNC_ALLOC ||
-           (audit && audit->uncached > 0 && audit->reports == 0);
+bool ls_oom_is_final(struct ls_ingest *ingest, uint16_t api, uint32_t stack, bool uncached) {
+    return ls_caller_of(ingest, stack) == LS_HOLDER_PYTORCH &&
+           (uncached || ls_api_info[api].cls == LS_CLASS_ASYNC_ALLOC);
 }
 
 static void begin(struct ls_ingest *ingest, struct ls_oom *oom, const struct ls_timed_call *call,
                   uint8_t device) {
     const struct ls_rec_call *record = call->record;
+    const struct ls_audit *audit = ingest->blocks.audit[device];
+    bool uncached = audit && audit->uncached > 0 && audit->reports == 0;
     const char *owner = ls_caller_owner(ingest, record->stack);
-    clear(oom);
+    ls_oom_clear(oom);
     oom->state = LS_OOM_OPEN;
     oom->id = call->id;
     oom->ts_ns = call->start_ns;
@@ -213,7 +103,7 @@ static void begin(struct ls_ingest *ingest, struct ls_oom *oom, const struct ls_
     oom->thread = call->thread;
     oom->stack = record->stack;
     oom->entry = ls_caller_entry(ingest, record->stack);
-    oom->final = ls_oom_is_final(ingest, device, record->head.api, record->stack);
+    oom->final = ls_oom_is_final(ingest, record->head.api, record->stack, uncached);
     if (owner)
         strncat(oom->owner, owner, sizeof oom->owner - 1);
     ls_oom_measure(ingest, oom);
@@ -234,9 +124,9 @@ static void failed(struct ls_ingest *ingest, struct ls_oom *oom, const struct ls
                    uint64_t size, uint8_t device) {
     uint64_t asked = size + oom->run_bytes;
     if (is_retry(ingest, oom, call, size, device)) {
-        reopen(ingest, oom);
+        ls_oom_reopen(ingest, oom);
     } else {
-        end(ingest, oom);
+        ls_oom_end(ingest, oom);
         begin(ingest, oom, call, device);
         oom->source = LS_OOM_DRIVER;
         oom->unit = size;
@@ -244,7 +134,7 @@ static void failed(struct ls_ingest *ingest, struct ls_oom *oom, const struct ls
     }
     if (asked > oom->asked)
         oom->asked = asked;
-    take(ingest, oom, call, LS_OOM_FAILED, size);
+    ls_oom_take(ingest, oom, call, LS_OOM_FAILED, size);
 }
 
 static void succeeded(struct ls_ingest *ingest, struct ls_oom *oom,
@@ -252,14 +142,14 @@ static void succeeded(struct ls_ingest *ingest, struct ls_oom *oom,
     bool piece = call->record->head.api == LS_API_cuMemCreate;
     bool wanted = device == oom->device && size >= oom->unit;
     if (oom->state == LS_OOM_OPEN && wanted && !oom->final) {
-        take(ingest, oom, call, LS_OOM_SUCCEEDED, size);
+        ls_oom_take(ingest, oom, call, LS_OOM_SUCCEEDED, size);
         oom->state = LS_OOM_RECOVERED;
         oom->recovered = true;
         oom->mapped = false;
     } else if (oom->state == LS_OOM_RECOVERED && wanted && piece && !oom->mapped) {
-        take(ingest, oom, call, LS_OOM_SUCCEEDED, size);
+        ls_oom_take(ingest, oom, call, LS_OOM_SUCCEEDED, size);
     } else {
-        end(ingest, oom);
+        ls_oom_end(ingest, oom);
     }
 }
 
@@ -281,11 +171,9 @@ static void driver_call(struct ls_ingest *ingest, struct ls_oom *oom,
     const struct ls_rec_call *record = call->record;
     if (record->head.api == LS_API_cuMemCreate) {
         request(ingest, oom, call);
-        if (record->status == 0)
-            oom->run_bytes += ls_ingest_asked_size(record);
     } else if (record->head.api == LS_API_cuMemRelease && oom->returning &&
-               !ingest->ooms.taking_up) {
-        oom->flush_ns += call->end_ns - call->start_ns;
+               !(ingest->ooms.taking_up && oom->state >= LS_OOM_OPEN)) {
+        oom->flush_ns = ls_plus(oom->flush_ns, call->end_ns - call->start_ns);
         oom->dirty = ingest->ooms.dirty = true;
     }
 }
@@ -312,7 +200,7 @@ static void report(struct ls_ingest *ingest, struct ls_oom *oom, const struct ls
     uint64_t size = ls_role(record, roles->size, 0);
     uint8_t device = (uint8_t)ls_role(record, roles->device, record->head.device);
     if (oom->state == LS_OOM_NONE || !same_request(ingest, oom, record, size, device)) {
-        end(ingest, oom);
+        ls_oom_end(ingest, oom);
         begin(ingest, oom, call, device);
     }
     if (oom->state == LS_OOM_PRELUDE) {
@@ -327,13 +215,11 @@ static void report(struct ls_ingest *ingest, struct ls_oom *oom, const struct ls
     oom->source = LS_OOM_ALLOCATOR;
     oom->recovered = false;
     oom->requested = size;
-    for (size_t i = 0; i < oom->prelude_count; i++)
-        put_step(ingest, oom, oom->prelude[i]);
-    oom->prelude_count = 0;
-    take(ingest, oom, call, LS_OOM_REPORT, size);
+    ls_oom_put_prelude(ingest, oom);
+    ls_oom_take(ingest, oom, call, LS_OOM_REPORT, size);
     ls_oom_measure(ingest, oom);
     ls_oom_told(oom, ls_role(record, roles->allocated, 0), ls_role(record, roles->reserved, 0));
-    end(ingest, oom);
+    ls_oom_end(ingest, oom);
 }
 
 /* It hands out a block: the wanted one, out of what was just given back, or after the driver gave.
@@ -348,12 +234,12 @@ static void block(struct ls_ingest *ingest, struct ls_oom *oom, const struct ls_
     if (oom->state >= LS_OOM_OPEN && (int64_t)size > 0 &&
         same_request(ingest, oom, record, size, device)) {
         if (oom->state == LS_OOM_OPEN)
-            take(ingest, oom, call, LS_OOM_SUCCEEDED, size);
+            ls_oom_take(ingest, oom, call, LS_OOM_SUCCEEDED, size);
         oom->recovered = true;
         oom->requested = size;
         oom->dirty = true;
     }
-    end(ingest, oom);
+    ls_oom_end(ingest, oom);
 }
 
 /* ---- what makes room ---- */
@@ -361,28 +247,28 @@ static void block(struct ls_ingest *ingest, struct ls_oom *oom, const struct ls_
 static void give_back(struct ls_ingest *ingest, struct ls_oom *oom,
                       const struct ls_timed_call *call, uint64_t bytes) {
     if (oom->state == LS_OOM_OPEN && !oom->final)
-        take(ingest, oom, call, LS_OOM_GIVEN_BACK, bytes);
+        ls_oom_take(ingest, oom, call, LS_OOM_GIVEN_BACK, bytes);
     else if (oom->state < LS_OOM_OPEN &&
              ls_caller_of(ingest, call->record->stack) == LS_HOLDER_PYTORCH)
         add_prelude(ingest, oom, call, LS_OOM_GIVEN_BACK, bytes);
     else
-        end(ingest, oom);
+        ls_oom_end(ingest, oom);
 }
 
 static void wait_for_device(struct ls_ingest *ingest, struct ls_oom *oom,
                             const struct ls_timed_call *call) {
     if (ls_roles[call->record->head.api].is_query) {
         if (oom->state == LS_OOM_PRELUDE)
-            end(ingest, oom);
+            ls_oom_end(ingest, oom);
         return;
     }
     if (oom->state == LS_OOM_OPEN && !oom->final)
-        take(ingest, oom, call, LS_OOM_WAITED, 0);
+        ls_oom_take(ingest, oom, call, LS_OOM_WAITED, 0);
     else if (oom->state < LS_OOM_OPEN &&
              ls_caller_of(ingest, call->record->stack) == LS_HOLDER_PYTORCH)
         add_prelude(ingest, oom, call, LS_OOM_WAITED, 0);
     else
-        end(ingest, oom);
+        ls_oom_end(ingest, oom);
 }
 
 static void ask(struct ls_ingest *ingest, struct ls_oom *oom, const struct ls_timed_call *call) {
@@ -394,9 +280,9 @@ static void ask(struct ls_ingest *ingest, struct ls_oom *oom, const struct ls_ti
     if (oom->state < LS_OOM_OPEN) {
         add_prelude(ingest, oom, call, LS_OOM_ASKED, unused);
     } else if (oom->state == LS_OOM_OPEN && record->head.device == oom->device) {
-        take(ingest, oom, call, LS_OOM_ASKED, unused);
+        ls_oom_take(ingest, oom, call, LS_OOM_ASKED, unused);
     } else {
-        end(ingest, oom);
+        ls_oom_end(ingest, oom);
         return;
     }
     oom->told = true;
@@ -464,17 +350,17 @@ static void step(struct ls_ingest *ingest, struct ls_oom *oom, const struct ls_t
         break;
     case COPIES:
         if (oom->state != LS_OOM_OPEN || !makes_room(ingest, record))
-            end(ingest, oom);
+            ls_oom_end(ingest, oom);
         break;
     case GOES_ON:
-        end(ingest, oom);
+        ls_oom_end(ingest, oom);
         break;
     case MAPS:
         oom->mapped = true;
         /* fall through */
     default:
         if (oom->state == LS_OOM_PRELUDE)
-            end(ingest, oom);
+            ls_oom_end(ingest, oom);
         break;
     }
 }
@@ -491,8 +377,7 @@ void ls_oom_track(struct ls_ingest *ingest, const struct ls_timed_call *call) {
     if (oom->state != LS_OOM_NONE && call->start_ns < oom->last_start_ns)
         return;
     step(ingest, oom, call);
-    if (call->record->head.api != LS_API_cuMemCreate || call->record->status != 0)
-        oom->run_bytes = 0;
+    ls_oom_note_run(oom, call->record);
 }
 
 void ls_oom_store(struct ls_ingest *ingest) {
@@ -512,4 +397,5 @@ void ls_oom_close(struct ls_ooms *ooms) {
     for (uint32_t thread = 0; thread < ooms->threads; thread++)
         free(ooms->at[thread].prelude);
     free(ooms->at);
+    free(ooms->returned);
 }

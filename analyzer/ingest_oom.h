@@ -17,6 +17,7 @@
 #include "live.h"
 
 struct ls_ingest;
+struct ls_rec_call;
 struct ls_timed_call;
 
 enum ls_oom_kind { /* oom_call.kind in the schema */
@@ -75,20 +76,24 @@ struct ls_oom {
     size_t prelude_count, prelude_room;
 };
 
+/* Device memory that a call gave back, as the table has it. */
+struct ls_oom_return {
+    int64_t call;
+    uint64_t bytes;
+};
+
 struct ls_ooms {
     struct ls_oom *at; /* by thread */
     uint32_t threads;
     bool dirty;
-    bool taking_up;       /* the row of an open episode has the time of the call at hand */
-    bool urgent;          /* something failed since the last commit */
-    int64_t committed_ms; /* when that was seen to last */
-    uint64_t ended_bytes; /* device memory that the call at hand gave back */
-    int64_t held[256];    /* by device: device memory that is live */
+    bool taking_up;                 /* the rows of episodes have the times of the calls at hand */
+    bool urgent;                    /* something failed since the last commit */
+    int64_t committed_ms;           /* when that was seen to last */
+    uint64_t ended_bytes;           /* device memory that the call at hand gave back */
+    int64_t held[256];              /* by device: device memory that is live */
+    struct ls_oom_return *returned; /* while taking up: by call, and how many are behind us */
+    size_t returned_count, returned_room, returned_past;
 };
-
-/* Device memory began to be held or ended. */
-void ls_oom_life_began(struct ls_ooms *ooms, const struct ls_life *life);
-void ls_oom_life_ended(struct ls_ooms *ooms, const struct ls_life *life);
 
 /* Any call, after it made its rows; ended_bytes is what it gave back. */
 void ls_oom_track(struct ls_ingest *ingest, const struct ls_timed_call *call);
@@ -102,10 +107,31 @@ void ls_oom_taken_up(struct ls_ingest *ingest); /* after the last of them */
 
 void ls_oom_close(struct ls_ooms *ooms);
 
-/* Of a request of PyTorch's that goes past its cache there is no second attempt. */
-bool ls_oom_is_final(struct ls_ingest *ingest, uint8_t device, uint16_t api, uint32_t stack);
+/* Of a request of PyTorch's that goes past its cache there is no second attempt. uncached: its
+ * allocator made no report before, but requests. */
+bool ls_oom_is_final(struct ls_ingest *ingest, uint16_t api, uint32_t stack, bool uncached);
+
+/* ---- ingest_oom_step.c ---- */
+
+/* Device memory began to be held or ended. */
+void ls_oom_life_began(struct ls_ooms *ooms, const struct ls_life *life);
+void ls_oom_life_ended(struct ls_ooms *ooms, const struct ls_life *life);
+
 /* The thread's, or NULL: damage, or no memory. */
 struct ls_oom *ls_oom_of_thread(struct ls_ooms *ooms, uint32_t thread);
+
+/* As new, but for its buffer and what the thread did last. */
+void ls_oom_clear(struct ls_oom *oom);
+/* The call is a step of it. */
+void ls_oom_take(struct ls_ingest *ingest, struct ls_oom *oom, const struct ls_timed_call *call,
+                 enum ls_oom_kind kind, uint64_t bytes);
+/* The steps from before anything failed belong to it. */
+void ls_oom_put_prelude(struct ls_ingest *ingest, struct ls_oom *oom);
+/* The pieces that the driver gave were not enough. */
+void ls_oom_reopen(struct ls_ingest *ingest, struct ls_oom *oom);
+void ls_oom_end(struct ls_ingest *ingest, struct ls_oom *oom);
+/* Physical memory that the thread creates in a row, after each of its calls. */
+void ls_oom_note_run(struct ls_oom *oom, const struct ls_rec_call *record);
 
 /* ---- ingest_oom_row.c ---- */
 

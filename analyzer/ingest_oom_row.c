@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "clamp.h"
+#include "common/roles.h"
 #include "ingest_internal.h"
 #include "ingest_oom.h"
 
@@ -37,8 +39,8 @@ void ls_oom_measure(struct ls_ingest *ingest, struct ls_oom *oom) {
     oom->allocated = at_least_zero(ingest->ooms.held[oom->device]);
     oom->pending = pending_on(ingest, oom->device);
     if (audit && audit->reports > 0)
-        ls_oom_told(oom, at_least_zero(audit->allocated + audit->allocated_unseen),
-                    at_least_zero(audit->reserved + audit->reserved_unseen));
+        ls_oom_told(oom, at_least_zero(ls_plus(audit->allocated, audit->allocated_unseen)),
+                    at_least_zero(ls_plus(audit->reserved, audit->reserved_unseen)));
 }
 
 void ls_oom_put(struct ls_ingest *ingest, struct ls_oom *oom) {
@@ -58,13 +60,13 @@ void ls_oom_put(struct ls_ingest *ingest, struct ls_oom *oom) {
 }
 
 void ls_oom_renumber(struct ls_ingest *ingest, struct ls_oom *oom, int64_t id) {
-    char sql[200];
+    char sql[280];
     snprintf(
         sql, sizeof sql,
         "DELETE FROM oom WHERE id=%lld; UPDATE oom_call SET oom=%lld WHERE id BETWEEN %lld AND "
-        "%lld AND oom=%lld",
+        "%lld AND oom=%lld; UPDATE census SET oom=%lld WHERE oom=%lld",
         (long long)oom->id, (long long)id, (long long)oom->first_call, (long long)oom->last_call,
-        (long long)oom->id);
+        (long long)oom->id, (long long)id, (long long)oom->id);
     ls_db_exec(&ingest->db, sql);
     oom->id = id;
 }
@@ -106,15 +108,55 @@ static void load_oom(sqlite3_stmt *stmt, void *context) {
     oom->cached = (uint64_t)sqlite3_column_int64(stmt, 22);
     if (oom->source == LS_OOM_ALLOCATOR || oom->last_call < ingest->next_call - LS_CALLS_TAKEN_UP)
         return; /* it has ended, or nobody knows */
+    int last_api = sqlite3_column_int(stmt, 24);
+    if (last_api > 0 && last_api < LS_API_COUNT && ls_api_info[last_api].cls == LS_CLASS_BLOCK)
+        return; /* the allocator handed out a block: it has ended, too */
     oom->state = oom->recovered ? LS_OOM_RECOVERED : LS_OOM_OPEN;
     oom->entry = ls_caller_entry(ingest, oom->stack);
     oom->unit = (uint64_t)sqlite3_column_int64(stmt, 23);
-    oom->final =
-        ls_oom_is_final(ingest, oom->device, (uint16_t)sqlite3_column_int(stmt, 24), oom->stack);
     oom->last_start_ns = sqlite3_column_int64(stmt, 25);
     oom->returning = sqlite3_column_int(stmt, 26) == LS_OOM_GIVEN_BACK;
     oom->gave_id = sqlite3_column_int64(stmt, 27);
     oom->gave_bytes = (uint64_t)sqlite3_column_int64(stmt, 28);
+}
+
+/* As it was when the request failed: the reports came, or not, before that. */
+static void load_final(struct ls_ingest *ingest, struct ls_oom *oom) {
+    char sql[160];
+    snprintf(sql, sizeof sql, "SELECT api FROM call WHERE id=%lld", (long long)oom->first_call);
+    int64_t api = ls_db_number(&ingest->db, sql);
+    snprintf(sql, sizeof sql,
+             "SELECT EXISTS(SELECT 1 FROM allocation WHERE kind=%d AND holder IN (%d,%d) AND "
+             "device=%d AND id<%lld)",
+             LS_MEMORY_DEVICE, LS_HOLDER_PYTORCH, LS_HOLDER_SEGMENT, oom->device,
+             (long long)oom->first_call);
+    bool uncached = !oom->framework && ls_caller_of(ingest, oom->stack) == LS_HOLDER_PYTORCH &&
+                    ls_db_number(&ingest->db, sql);
+    oom->final = ls_oom_is_final(ingest, (uint16_t)api, oom->stack, uncached);
+}
+
+static void load_return(sqlite3_stmt *stmt, void *context) {
+    struct ls_ingest *ingest = context;
+    struct ls_ooms *ooms = &ingest->ooms;
+    struct ls_oom_return *more =
+        ls_ingest_room(ooms->returned, ooms->returned_count, &ooms->returned_room, sizeof *more);
+    if (!more) {
+        ingest->out_of_memory = true;
+        return;
+    }
+    ooms->returned = more;
+    more[ooms->returned_count++] = (struct ls_oom_return){sqlite3_column_int64(stmt, 0),
+                                                          (uint64_t)sqlite3_column_int64(stmt, 1)};
+}
+
+/* What the calls gave back that are taken up next. */
+static void load_returned(struct ls_ingest *ingest) {
+    char sql[160];
+    snprintf(sql, sizeof sql,
+             "SELECT end_call,size FROM allocation WHERE end_call>=%lld AND " LS_ON_DEVICE_SQL
+             " ORDER BY end_call",
+             (long long)(ingest->next_call - LS_CALLS_TAKEN_UP));
+    ls_db_each(&ingest->db, sql, load_return, ingest);
 }
 
 void ls_oom_load(struct ls_ingest *ingest) {
@@ -124,7 +166,7 @@ void ls_oom_load(struct ls_ingest *ingest) {
         "thread,source,asked,recovered,attempts,first_call,last_call,flushed_calls,"
         "flushed_bytes,flush_ns,waited_ns,owner,pending,cached,"
         "(SELECT bytes FROM oom_call WHERE oom_call.id=first_call),"
-        "(SELECT api FROM call WHERE call.id=first_call),"
+        "(SELECT api FROM call WHERE call.id=last_call),"
         "(SELECT start_ns FROM call WHERE call.id=last_call),"
         "(SELECT kind FROM oom_call WHERE oom_call.id=last_call),"
         "(SELECT MAX(id) FROM oom_call WHERE oom_call.id BETWEEN first_call AND last_call AND "
@@ -133,59 +175,40 @@ void ls_oom_load(struct ls_ingest *ingest) {
         "oom_call.id BETWEEN first_call AND last_call AND oom_call.oom=oom.id AND kind=5)) "
         "FROM oom ORDER BY id",
         load_oom, ingest);
+    for (uint32_t thread = 0; thread < ingest->ooms.threads; thread++)
+        if (ingest->ooms.at[thread].state == LS_OOM_OPEN)
+            load_final(ingest, &ingest->ooms.at[thread]);
+    load_returned(ingest);
+}
+
+static uint64_t returned_by(struct ls_ooms *ooms, int64_t call) {
+    uint64_t bytes = 0;
+    for (; ooms->returned_past < ooms->returned_count; ooms->returned_past++) {
+        const struct ls_oom_return *returned = &ooms->returned[ooms->returned_past];
+        if (returned->call > call)
+            break;
+        if (returned->call == call)
+            bytes += returned->bytes;
+    }
+    return bytes;
 }
 
 void ls_oom_take_up(struct ls_ingest *ingest, const struct ls_timed_call *call) {
     struct ls_ooms *ooms = &ingest->ooms;
-    const struct ls_oom *oom = call->thread < ooms->threads ? &ooms->at[call->thread] : NULL;
-    if (oom && call->id <= oom->last_call && oom->state != LS_OOM_PRELUDE)
+    struct ls_oom *oom = call->thread < ooms->threads ? &ooms->at[call->thread] : NULL;
+    if (oom && call->id <= oom->last_call && oom->state != LS_OOM_PRELUDE) {
+        ls_oom_note_run(oom, call->record);
         return;
-    /* What it gave back is looked up later; an open episode has had all that belongs to it. */
-    bool open = oom && oom->state >= LS_OOM_OPEN;
-    ooms->ended_bytes = !open && call->record->status == 0;
+    }
+    ooms->ended_bytes = returned_by(ooms, call->id);
     ooms->taking_up = true;
     ls_oom_track(ingest, call);
     ooms->taking_up = false;
 }
 
-/* A row of what ended, into the step that ended it. */
-static void load_returned(sqlite3_stmt *stmt, void *context) {
-    struct ls_ooms *ooms = context;
-    int64_t id = sqlite3_column_int64(stmt, 0);
-    for (uint32_t thread = 0; thread < ooms->threads; thread++) {
-        struct ls_oom *oom = &ooms->at[thread];
-        for (size_t i = 0; oom->state == LS_OOM_PRELUDE && i < oom->prelude_count; i++)
-            if (oom->prelude[i].id == id)
-                oom->prelude[i].bytes = (uint64_t)sqlite3_column_int64(stmt, 1);
-    }
-}
-
-static int64_t first_prelude(const struct ls_ooms *ooms) {
-    int64_t first = INT64_MAX;
-    for (uint32_t thread = 0; thread < ooms->threads; thread++) {
-        const struct ls_oom *oom = &ooms->at[thread];
-        if (oom->state == LS_OOM_PRELUDE && oom->flushed_calls > 0 && oom->first_call < first)
-            first = oom->first_call;
-    }
-    return first;
-}
-
 void ls_oom_taken_up(struct ls_ingest *ingest) {
     struct ls_ooms *ooms = &ingest->ooms;
-    char sql[160];
-    int64_t first = first_prelude(ooms);
-    if (first == INT64_MAX)
-        return;
-    snprintf(sql, sizeof sql,
-             "SELECT end_call,SUM(size) FROM allocation WHERE end_call>=%lld AND kind NOT IN "
-             "(%d,%d,%d) GROUP BY end_call",
-             (long long)first, LS_MEMORY_PINNED, LS_MEMORY_REGISTERED, LS_MEMORY_IPC);
-    ls_db_each(&ingest->db, sql, load_returned, ooms);
-    for (uint32_t thread = 0; thread < ooms->threads; thread++) {
-        struct ls_oom *oom = &ooms->at[thread];
-        oom->flushed_bytes = oom->state == LS_OOM_PRELUDE ? 0 : oom->flushed_bytes;
-        for (size_t i = 0; oom->state == LS_OOM_PRELUDE && i < oom->prelude_count; i++)
-            if (oom->prelude[i].kind == LS_OOM_GIVEN_BACK)
-                oom->flushed_bytes += oom->prelude[i].bytes;
-    }
+    free(ooms->returned);
+    ooms->returned = NULL;
+    ooms->returned_count = ooms->returned_room = ooms->returned_past = 0;
 }

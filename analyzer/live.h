@@ -23,6 +23,18 @@ enum ls_memory { /* allocation.kind in the schema */
                  LS_MEMORY_GRAPH,
 };
 
+/* The kinds that take memory of the device itself. Mappings count; the ranges and handles behind
+ * them, and what another process opened for us, do not. */
+#define LS_ON_DEVICE_SQL "kind IN (1, 2, 3, 6, 7, 9)"
+
+_Static_assert(LS_MEMORY_DEVICE == 1 && LS_MEMORY_ASYNC == 2 && LS_MEMORY_MANAGED == 3 &&
+                   LS_MEMORY_VMM == 6 && LS_MEMORY_ARRAY == 7 && LS_MEMORY_GRAPH == 9,
+               "the numbers in LS_ON_DEVICE_SQL");
+
+static inline bool ls_on_device(enum ls_memory kind) {
+    return kind != LS_MEMORY_PINNED && kind != LS_MEMORY_REGISTERED && kind != LS_MEMORY_IPC;
+}
+
 /* Who holds it (allocation.holder in the schema). */
 enum ls_holder {
     LS_HOLDER_UNKNOWN, /* no stack, or of no known module */

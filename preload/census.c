@@ -70,6 +70,7 @@ static void look_at_everything(struct ls_census *c) {
     ls_census_lost(c);
     ls_census_phase(c, UNTIL_PATHS);
     ls_census_paths(c, 0, c->tensors);
+    c->settled = c->nodes;
     ls_torch_guard(c->torch);
     ls_census_tensors(c);
     ls_census_graphs(c);

@@ -382,6 +382,8 @@ size_t ls_census_path(struct ls_census *c, const struct ls_census_edge *edge, ui
         put_root(&path, &c->node[ls_census_find(c, child)]);
         return path.line.used;
     }
+    if (root < c->settled)
+        return 0;
     for (uint32_t i = edge->parent; i != LS_CENSUS_NONE; i = c->node[i].parent) {
         if (depth < DEPTH_MAX)
             chain[depth++] = i;
@@ -396,7 +398,10 @@ size_t ls_census_path(struct ls_census *c, const struct ls_census_edge *edge, ui
         struct ls_census_edge step = {.label = node->label, .parent = chain[i], .kind = node->kind};
         if (ls_census_traits(c, node->object) & LS_TRAIT_TENSOR)
             step = *best_edge(&c->tensor[node->label]);
-        put_step(&path, c->node[chain[i]].object, &step, node->object);
+        if (step.parent != LS_CENSUS_NONE && step.parent < c->settled)
+            put(&path.line, "...");
+        else
+            put_step(&path, c->node[chain[i]].object, &step, node->object);
     }
     put_step(&path, c->node[edge->parent].object, edge, child);
     nested--;
@@ -426,16 +431,23 @@ void ls_census_paths(struct ls_census *c, uint32_t first, uint32_t end) {
     for (uint32_t i = first; i < end; i++) {
         struct ls_census_tensor *tensor = &c->tensor[i];
         uint32_t count = tensor->paths < LS_EDGES_KEPT ? tensor->paths : LS_EDGES_KEPT;
+        uint32_t edges = count;
         size_t all = 0;
-        if (tensor->texts || !count || ls_census_late(c))
+        if (tensor->texts || ls_census_late(c))
             continue;
-        for (uint32_t k = 0; k < count; k++) {
-            struct told *one = &told[k];
+        count = 0;
+        for (uint32_t k = 0; k < edges; k++) {
+            struct told *one = &told[count];
             one->size = 1 + ls_census_path(c, &tensor->edge[k], tensor->object, one->text,
                                            sizeof one->text);
+            if (one->size == 1)
+                continue; /* nobody can tell any more */
             one->rank = one->size + (is_poor(&tensor->edge[k]) ? sizeof one->text : 0);
             all += one->size;
+            count++;
         }
+        if (count == 0)
+            continue;
         sort(told, order, count);
         if (!(tensor->text = ls_census_room(c, all)))
             continue;

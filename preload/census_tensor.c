@@ -78,6 +78,8 @@ const char *ls_torch_find(struct ls_torch *torch) {
     torch->no_dispatch =
         (uintptr_t)ls_py.PyDict_GetItemString(torch->module, "_disabled_torch_dispatch_impl");
     torch->owning = owns_tensors();
+    void *graph = variables_of("torch.autograd.graph");
+    torch->one_way_to_engine = graph && ls_py.PyDict_GetItemString(graph, "_engine_run_backward");
     torch->data_address = ls_py.PyDict_GetItemString(torch->module, "_data_address");
     void *modules = variables_of("torch.nn.modules.module");
     torch->nn_module = modules ? (uintptr_t)ls_py.PyDict_GetItemString(modules, "Module") : 0;

@@ -16,11 +16,12 @@
 
 /* PyTorch, as far as it is here. Objects are borrowed from its modules. */
 struct ls_torch {
-    void *module;                         /* torch._C's variables */
-    uintptr_t tensor;                     /* TensorBase */
-    bool owning;                          /* each of its objects owns its tensor */
-    uintptr_t nn_module;                  /* nn.Module; 0: not loaded */
-    uintptr_t no_dispatch;                /* the __torch_dispatch__ of tensors that have none */
+    void *module;           /* torch._C's variables */
+    uintptr_t tensor;       /* TensorBase */
+    bool one_way_to_engine; /* all backward passes go through one function, from 2.3 on */
+    bool owning;            /* each of its objects owns its tensor */
+    uintptr_t nn_module;    /* nn.Module; 0: not loaded */
+    uintptr_t no_dispatch;  /* the __torch_dispatch__ of tensors that have none */
     void *is_cuda, *get_device, *storage; /* descriptors of TensorBase */
     void *shape, *stride, *offset, *dtype, *element_size;
     void *requires_grad, *is_view, *is_leaf, *retains_grad, *grad, *grad_fn;

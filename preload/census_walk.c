@@ -7,7 +7,6 @@
  */
 #include "census_walk.h"
 
-#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 
@@ -73,11 +72,7 @@ void ls_census_end(struct ls_census *c) {
     munmap(c->map, c->map_size);
 }
 
-#include <stdio.h>
 void ls_census_phase(struct ls_census *c, unsigned ms) {
-    if (getenv("CDBG"))
-        fprintf(stderr, "phase until %u: at %lu us, nodes %u\n", ms,
-                (ls_ns(CLOCK_MONOTONIC) - c->began) / 1000, c->nodes);
     c->deadline = c->began + ms * 1000000ull;
     c->late = false;
     c->since_look = LOOK_EVERY;

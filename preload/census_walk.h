@@ -5,7 +5,10 @@
  * Everything here runs in one pending call of the interpreter: on its main thread, with the GIL,
  * between two of its instructions. No code of the user's is run: objects are asked for their
  * references as the garbage collector asks them (tp_traverse), and what has names (dicts, lists,
- * frames, attributes) is read as it lies. Pointers in the tables are borrowed, but for tensors.
+ * frames, attributes) is read as it lies. Pointers in the tables are borrowed, but for tensors:
+ * they hold until PyTorch is asked for the first time, for it lets the GIL go. From then on nodes
+ * before `settled` are numbers only; what is found later is walked, and its paths are written, at
+ * once.
  */
 #ifndef LS_CENSUS_WALK_H
 #define LS_CENSUS_WALK_H
@@ -125,6 +128,7 @@ struct ls_census {
     char *text;
     uint32_t nodes, types, tensors, storages, laters, text_used;
 
+    uint32_t settled; /* what nodes before this one point to may be gone */
     uint32_t next;    /* the first node that was not expanded yet */
     uint16_t held;    /* what is put down for paths from the root that is walked */
     uintptr_t hidden; /* an object that is not reached for now */

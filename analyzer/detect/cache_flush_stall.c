@@ -150,7 +150,7 @@ static enum ls_severity severity_of(const struct ls_detect *d, const struct stal
     double share = ls_share_of_run(d, s->time_ns);
     bool noise = s->time_ns < LS_NOISE_NS;
     if (s->explained)
-        return LS_INFO; /* another finding says why */
+        return LS_INFO;            /* another finding says why */
     if (g->trigger == LS_GIVE_OWN) /* the only cost is the time: without it this is a way to live */
         return noise || share < LS_SHARE_WARNING || !s->in_loop ? LS_INFO
                : share >= LS_SHARE_PROBLEM                      ? LS_PROBLEM

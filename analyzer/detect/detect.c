@@ -90,6 +90,11 @@ struct ls_finding *ls_finding_at(struct ls_detect *d, const char *kind, const ch
     return NULL;
 }
 
+bool ls_finding_of_device(const struct ls_finding *f, int device) {
+    const json_t *of = json_object_get(f->evidence, "device");
+    return json_is_integer(of) && json_integer_value(of) == device;
+}
+
 const struct ls_history *ls_detect_history(struct ls_detect *d, int device) {
     const struct ls_history *history = ls_histories_get(d->histories, device);
     return history && history->spans ? history : NULL;

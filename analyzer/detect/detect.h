@@ -92,6 +92,9 @@ void ls_finding_phase(struct ls_detect *d, struct ls_finding *f, const char *eve
  */
 struct ls_finding *ls_finding_at(struct ls_detect *d, const char *kind, const char *site);
 
+/* It tells of memory of this device: its evidence says so. */
+bool ls_finding_of_device(const struct ls_finding *f, int device);
+
 /* A device's memory over the recording, loaded at the first wish; NULL: the trace cannot be read,
  * or nothing was recorded on it. It belongs to `d`. */
 const struct ls_history *ls_detect_history(struct ls_detect *d, int device);

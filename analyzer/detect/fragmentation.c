@@ -82,13 +82,31 @@ static bool growth_filled(struct ls_detect *d, const struct ls_oom *o, const cha
     return f && f->severity != LS_INFO && 2 * bytes >= o->capacity && o->capacity > 0;
 }
 
+/* What was told of an oom of the same device: where the same site pins, or else (NULL, for an oom
+ * whose segments were not looked at) of the same request. */
+static struct ls_finding *told_before(struct ls_detect *d, const struct ls_oom *o,
+                                      const char *site) {
+    for (size_t i = 0; i < d->finding_count; i++) {
+        struct ls_finding *f = &d->finding[i];
+        const char *request = json_string_value(json_object_get(f->evidence, "request_site"));
+        if (strcmp(f->kind, "fragmentation") == 0 && request &&
+            json_integer_value(json_object_get(f->evidence, "device")) == o->device &&
+            strcmp(site ? f->site : request, site ? site : o->site) == 0)
+            return f;
+    }
+    return NULL;
+}
+
 static void add_of_oom(struct ls_detect *d, const struct ls_ooms *all, const struct ls_oom *o) {
     struct ls_oom_pins pins;
     const char *site;
+    struct ls_finding *f = o->has_state ? NULL : told_before(d, o, NULL);
+    if (f)
+        f->count++;
     if (!ls_oom_pins(o, &pins))
         return;
     json_t *sites = ls_oom_pin_sites(o->history, o->ts_ns, pins.piece, pins.pieces, &site);
-    struct ls_finding *f = ls_finding_at(d, "fragmentation", site);
+    f = told_before(d, o, site);
     if (f) {
         f->count++;
         json_decref(sites);
@@ -110,6 +128,7 @@ static void add_of_oom(struct ls_detect *d, const struct ls_ooms *all, const str
                   "reserved", (json_int_t)o->reserved, "pinned_size", (json_int_t)pins.size,
                   "pinned_live", (json_int_t)pins.live, "pinned_segments", (json_int_t)pins.count,
                   "segments", ls_pieces_json(pins.piece, pins.pieces), "pinned_by", sites));
+    json_object_set_new(f->evidence, "parts", json_boolean(pins.parts));
     json_object_set_new(f->evidence, "why", ls_json_text(why));
     free(why);
     f->advice = ls_fragmentation_advice(all, o->requested);
@@ -143,27 +162,29 @@ static size_t least_used(const struct ls_state *state, const struct ls_piece **p
     return count;
 }
 
-static const struct ls_finding *above_info(const struct ls_detect *d, const char *const *kind) {
+static const struct ls_finding *above_info(const struct ls_detect *d, const char *const *kind,
+                                           int device) {
     for (; *kind; kind++)
         for (size_t i = 0; i < d->finding_count; i++)
-            if (d->finding[i].severity != LS_INFO && strcmp(d->finding[i].kind, *kind) == 0)
+            if (d->finding[i].severity != LS_INFO && strcmp(d->finding[i].kind, *kind) == 0 &&
+                ls_finding_of_device(&d->finding[i], device))
                 return &d->finding[i];
     return NULL;
 }
 
 /* The same gap was told as what nobody used: that says more. */
-static bool told(const struct ls_detect *d) {
+static bool told(const struct ls_detect *d, int device) {
     static const char *const kind[] = {"reserved-gap", "stranded-remainder", "fragmentation",
                                        "pending-free", NULL};
-    return above_info(d, kind) != NULL;
+    return above_info(d, kind, device) != NULL;
 }
 
 /* What makes a pool of more than is in use: then it is the consequence. NULL: nothing known does.
  */
-static const struct ls_finding *explained(const struct ls_detect *d) {
+static const struct ls_finding *explained(const struct ls_detect *d, int device) {
     static const char *const kind[] = {"linear-growth", "ratchet",     "pool-miss",
                                        "peak-overlap",  "oom-cascade", NULL};
-    return above_info(d, kind);
+    return above_info(d, kind, device);
 }
 
 /* The most that was in use at once: handed out, or given back and still used by other streams. */
@@ -182,7 +203,7 @@ static void describe_peaks(struct ls_detect *d, const struct ls_ooms *all,
     struct ls_human gap, peak, most, share;
     size_t count = least_used(state, piece, LS_ROWS_SHOWN);
     json_t *sites = ls_oom_pin_sites(h, state->ts_ns, piece, count, &site);
-    const struct ls_finding *by = explained(d);
+    const struct ls_finding *by = explained(d, h->device);
     const char *by_name = by ? by->kind : NULL; /* kinds are not owned */
     json_t *cause = by ? json_string(by->kind) : json_null();
     bool matters = !by && ls_memory_was_short(h, capacity, 0, h->end_ns);
@@ -221,7 +242,7 @@ static void add_of_peaks(struct ls_detect *d, const struct ls_ooms *all,
     uint64_t reserved = 0;
     int64_t ts_ns = ls_peak_reserved_ns(h, &reserved);
     struct ls_state state;
-    if (ts_ns < 0 || told(d))
+    if (ts_ns < 0 || told(d, h->device))
         return;
     ls_state_at(h, ts_ns, &state);
     uint64_t used = most_used(h, &state);

@@ -59,12 +59,12 @@ static void add(struct ls_detect *d, const struct ls_oom_left *left) {
     char *why = why_of(left);
     json_object_update_new(
         f->evidence,
-        json_pack("{s:s, s:o, s:I, s:I, s:I, s:o, s:I, s:b, s:O, s:O}", "confidence",
-                  left->proven > 0 ? "seen" : "linked", "why", ls_json_text(why), "cause",
-                  (json_int_t)left->first->id, "left_bytes", (json_int_t)left->bytes, "left_blocks",
-                  (json_int_t)left->blocks, "below", ls_json_text(left->below), "retry_ns",
-                  (json_int_t)left->retry_ns, "backward", left->backward, "holders", left->holders,
-                  "later", left->later));
+        json_pack("{s:s, s:i, s:o, s:I, s:I, s:I, s:o, s:I, s:b, s:O, s:O}", "confidence",
+                  left->proven > 0 ? "seen" : "linked", "device", left->first->device, "why",
+                  ls_json_text(why), "cause", (json_int_t)left->first->id, "left_bytes",
+                  (json_int_t)left->bytes, "left_blocks", (json_int_t)left->blocks, "below",
+                  ls_json_text(left->below), "retry_ns", (json_int_t)left->retry_ns, "backward",
+                  left->backward, "holders", left->holders, "later", left->later));
     free(why);
     json_object_set_new(f->evidence, "held_by_exception",
                         left->proven >= 0 ? json_integer(left->proven) : json_null());

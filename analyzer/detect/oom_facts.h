@@ -69,7 +69,7 @@ bool ls_oom_same_pool(const struct ls_oom *oom, const struct ls_piece *piece);
 /* Segments whose few live blocks are in the way: without those, `missing` bytes would be there.
  * Where no such segments are: those whose free parts are enough together, if not in one piece. */
 struct ls_oom_pins {
-    bool parts;                    /* the latter */
+    bool parts;                                /* the latter */
     const struct ls_piece *piece[8];           /* the fewest live bytes for their size first */
     size_t pieces;                             /* of `piece` */
     size_t count;                              /* of all that it takes */

@@ -2,8 +2,8 @@
  * pending_free.c - `pending-free`: memory that was given back, but that work of another stream
  * still used, so that nobody could have it.
  *
- * Needs: blocks and their waits. Cost: the bytes, where they were missed: at an oom, or while the
- * device was nearly full. Main thread only; not for signal handlers.
+ * Needs: blocks and their waits. Cost: the bytes, where they were missed: at an oom, or where
+ * requests had to wait for them. Main thread only; not for signal handlers.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -46,6 +46,7 @@ static uint32_t by_free_site(const struct ls_history *h, int64_t ts_ns, struct o
 
 struct change {
     int64_t ts_ns, bytes;
+    int64_t pending; /* what it came to */
 };
 
 static int by_time(const void *a, const void *b) {
@@ -55,31 +56,52 @@ static int by_time(const void *a, const void *b) {
     return x->bytes < y->bytes ? -1 : x->bytes > y->bytes; /* what ends first makes room */
 }
 
-/* When the most was pending, and how much. */
-static int64_t most_pending(const struct ls_history *h, int64_t *ts_ns) {
+/* What waited over the whole recording, by time. */
+struct course {
+    struct change *change;
+    size_t count;
+};
+
+static void read_course(const struct ls_history *h, struct course *course) {
     struct change *change = calloc(2 * h->spans + 1, sizeof *change);
     size_t count = 0;
-    int64_t pending = 0, most = 0;
     if (!change)
         ls_detect_no_memory();
     for (size_t i = 0; i < h->spans; i++) {
         const struct ls_span *s = &h->span[i];
         if (s->end_ns == LS_NEVER || s->free_ns <= s->end_ns)
             continue;
-        change[count++] = (struct change){s->end_ns, (int64_t)s->size};
+        change[count++] = (struct change){s->end_ns, (int64_t)s->size, 0};
         if (s->free_ns != LS_NEVER)
-            change[count++] = (struct change){s->free_ns, -(int64_t)s->size};
+            change[count++] = (struct change){s->free_ns, -(int64_t)s->size, 0};
     }
     qsort(change, count, sizeof *change, by_time);
-    for (size_t i = 0; i < count; i++) {
-        pending += change[i].bytes;
-        if (pending > most) {
-            most = pending;
-            *ts_ns = change[i].ts_ns;
+    for (size_t i = 0; i < count; i++)
+        change[i].pending = change[i].bytes + (i ? change[i - 1].pending : 0);
+    *course = (struct course){change, count};
+}
+
+/* When the most was pending, and how much. */
+static int64_t most_pending(const struct course *course, int64_t *ts_ns) {
+    int64_t most = 0;
+    for (size_t i = 0; i < course->count; i++)
+        if (course->change[i].pending > most) {
+            most = course->change[i].pending;
+            *ts_ns = course->change[i].ts_ns;
         }
-    }
-    free(change);
     return most;
+}
+
+static int64_t pending_bytes(const struct course *course, int64_t ts_ns) {
+    size_t low = 0, high = course->count; /* the first change after it */
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (course->change[middle].ts_ns <= ts_ns)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low ? course->change[low - 1].pending : 0;
 }
 
 static json_t *streams_of(sqlite3 *db, const struct ls_span *block) {
@@ -164,7 +186,8 @@ static bool told_otherwise(const struct ls_ooms *all, const struct ls_history *h
 }
 
 /* Requests that failed at first, and had room once the allocator had waited for other streams. */
-static int64_t waited_for(const struct ls_history *h, int64_t *waited_ns) {
+static int64_t waited_for(const struct ls_history *h, const struct course *course,
+                          int64_t *waited_ns) {
     sqlite3_stmt *stmt;
     int64_t count = 0;
     if (sqlite3_prepare_v2(
@@ -176,10 +199,7 @@ static int64_t waited_for(const struct ls_history *h, int64_t *waited_ns) {
         return 0;
     sqlite3_bind_int(stmt, 1, h->device);
     while (sqlite3_step(stmt) == SQLITE_ROW) {
-        int64_t pending = 0, begin_ns = sqlite3_column_int64(stmt, 2);
-        for (size_t i = 0; i < h->spans && h->span[i].start_ns <= begin_ns; i++)
-            if (pending_at(&h->span[i], begin_ns))
-                pending += (int64_t)h->span[i].size;
+        int64_t pending = pending_bytes(course, sqlite3_column_int64(stmt, 2));
         if ((double)pending < LS_PENDING_SHARE * (double)sqlite3_column_int64(stmt, 0))
             continue;
         count++;
@@ -189,20 +209,24 @@ static int64_t waited_for(const struct ls_history *h, int64_t *waited_ns) {
     return count;
 }
 
-static void add_of_run(struct ls_detect *d, const struct ls_ooms *all, const struct ls_history *h) {
+static void add_of_course(struct ls_detect *d, const struct ls_ooms *all,
+                          const struct ls_history *h, const struct course *course) {
     int64_t capacity = h->capacity > 0 ? h->capacity : d->capacity, ts_ns = 0, waited_ns = 0;
-    int64_t bytes = most_pending(h, &ts_ns);
-    struct ls_state state;
+    int64_t bytes = most_pending(course, &ts_ns);
     if ((double)bytes < LS_SHARE_PROBLEM * (double)capacity)
         return;
-    ls_state_at(h, ts_ns, &state);
-    bool full = (double)state.reserved >= LS_NEARLY_FULL * (double)capacity;
-    ls_state_free(&state);
-    int64_t waits = waited_for(h, &waited_ns);
-    bool matters = (full || waits) && !told_otherwise(all, h);
+    int64_t waits = waited_for(h, course, &waited_ns);
+    bool matters = waits && !told_otherwise(all, h);
     struct ls_finding *f = add(d, h, ts_ns, bytes, NULL, matters ? LS_WARNING : LS_INFO);
     f->time_ns = f->gain_ns = waited_ns;
     json_object_set_new(f->evidence, "requests_that_waited", json_integer(waits));
+}
+
+static void add_of_run(struct ls_detect *d, const struct ls_ooms *all, const struct ls_history *h) {
+    struct course course;
+    read_course(h, &course);
+    add_of_course(d, all, h, &course);
+    free(course.change);
 }
 
 static int run(struct ls_detect *d, const struct ls_detector *self) {

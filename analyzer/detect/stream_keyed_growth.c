@@ -20,7 +20,7 @@
 static struct ls_finding *same_growth(struct ls_detect *d, const struct ls_detector *self,
                                       const struct ls_workspaces *g) {
     struct ls_finding *f = ls_finding_at(d, self->kind, g->site);
-    return f && json_integer_value(json_object_get(f->evidence, "device")) == g->device ? f : NULL;
+    return f && ls_finding_of_device(f, g->device) ? f : NULL;
 }
 
 static void add_workspaces(struct ls_detect *d, const struct ls_detector *self,

@@ -109,8 +109,8 @@
  * fewer than this many after them nothing is steady yet. */
 #define LS_WARM_UP_STEPS 2
 #define LS_STEADY_STEPS 4
-/* A quarter of what is reserved is much, on a device of any size; but three of the allocator's usual
- * segments are not. */
+/* A quarter of what is reserved is much, on a device of any size; but three of the allocator's
+ * usual segments are not. */
 #define LS_GAP_OF_RESERVED 0.25
 #define LS_GAP_LEAST (64 << 20)
 
@@ -194,8 +194,8 @@
 /* What waits must be a good part of the most that was ever live to be worth more than a note. */
 #define LS_DELAY_PEAK_SHARE 0.2
 
-/* Where the program itself gives it back it may want it so; it is worth a warning where it makes half
- * of the peak, and is more than anybody would spend on convenience. */
+/* Where the program itself gives it back it may want it so; it is worth a warning where it makes
+ * half of the peak, and is more than anybody would spend on convenience. */
 #define LS_DELAY_OWN_SHARE 0.5
 #define LS_DELAY_OWN_BYTES (64 << 20)
 

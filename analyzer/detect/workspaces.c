@@ -127,36 +127,107 @@ static struct ls_workspaces *group_of(struct ls_workspaces **list, sqlite3_stmt 
 }
 
 static void add_piece(struct ls_workspaces *g, struct ls_workspace piece) {
-    bool stream = true, handle = true;
-    for (size_t i = 0; i < g->count; i++) {
-        /* Handles that share one piece: it is there once. */
-        if (g->at[i].address == piece.address && g->at[i].block == piece.block)
-            return;
-        stream &= g->at[i].stream != piece.stream;
-        handle &= g->at[i].handle != piece.handle;
-    }
     g->at = room(g->at, g->count, &g->room, sizeof *g->at);
     g->at[g->count++] = piece;
-    g->bytes += piece.bytes;
-    g->streams += stream;
-    g->handles += handle;
 }
 
-/* The most at one time: they begin in order, so just after each begin. */
-static void find_most(struct ls_workspaces *g) {
+static void *list_of(size_t count, size_t size) {
+    void *list = calloc(count ? count : 1, size);
+    if (!list)
+        ls_detect_no_memory();
+    return list;
+}
+
+static int by_number(const void *a, const void *b) {
+    int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+    return x < y ? -1 : x > y;
+}
+
+static int64_t distinct(int64_t *number, size_t count) {
+    int64_t found = 0;
+    qsort(number, count, sizeof *number, by_number);
+    for (size_t i = 0; i < count; i++)
+        found += i == 0 || number[i] != number[i - 1];
+    return found;
+}
+
+/* What lay at one address in one block is one piece: together, the one that was read first. */
+static int by_memory(const void *a, const void *b) {
+    const struct ls_workspace *x = *(struct ls_workspace *const *)a,
+                              *y = *(struct ls_workspace *const *)b;
+    if (x->address != y->address)
+        return x->address < y->address ? -1 : 1;
+    if (x->block != y->block)
+        return x->block < y->block ? -1 : 1;
+    return x < y ? -1 : x > y;
+}
+
+/* Handles that share one piece: it is there once. */
+static void join_shared(struct ls_workspaces *g) {
+    struct ls_workspace **order = list_of(g->count, sizeof(struct ls_workspace *));
+    bool *again = list_of(g->count, sizeof *again);
+    size_t kept = 0;
+    for (size_t i = 0; i < g->count; i++)
+        order[i] = &g->at[i];
+    qsort(order, g->count, sizeof(struct ls_workspace *), by_memory);
+    for (size_t i = 1; i < g->count; i++)
+        again[order[i] - g->at] =
+            order[i]->address == order[i - 1]->address && order[i]->block == order[i - 1]->block;
+    for (size_t i = 0; i < g->count; i++)
+        if (!again[i])
+            g->at[kept++] = g->at[i];
+    g->count = kept;
+    free(order);
+    free(again);
+}
+
+static void sum_up(struct ls_workspaces *g) {
+    int64_t *number = list_of(g->count, sizeof *number);
     for (size_t i = 0; i < g->count; i++) {
-        int64_t there = 0, bytes = 0;
-        for (size_t k = 0; k <= i; k++) {
-            if (g->at[k].end_ns > g->at[i].ts_ns) {
-                there++;
-                bytes += g->at[k].bytes;
-            }
-        }
+        g->bytes += g->at[i].bytes;
+        number[i] = g->at[i].stream;
+    }
+    g->streams = distinct(number, g->count);
+    for (size_t i = 0; i < g->count; i++)
+        number[i] = g->at[i].handle;
+    g->handles = distinct(number, g->count);
+    free(number);
+}
+
+struct change {
+    int64_t ts_ns, count, bytes;
+};
+
+static int by_time(const void *a, const void *b) {
+    const struct change *x = a, *y = b;
+    if (x->ts_ns != y->ts_ns)
+        return x->ts_ns < y->ts_ns ? -1 : 1;
+    return x->count < y->count ? -1 : x->count > y->count; /* what ends first makes room */
+}
+
+/* The most at one time. */
+static void find_most(struct ls_workspaces *g) {
+    struct change *change = list_of(2 * g->count, sizeof *change);
+    size_t changes = 0;
+    int64_t there = 0, bytes = 0;
+    for (size_t i = 0; i < g->count; i++) {
+        const struct ls_workspace *w = &g->at[i];
+        if (w->end_ns <= w->ts_ns)
+            continue;
+        change[changes++] = (struct change){w->ts_ns, 1, w->bytes};
+        if (w->end_ns != LS_NEVER)
+            change[changes++] = (struct change){w->end_ns, -1, -w->bytes};
+    }
+    qsort(change, changes, sizeof *change, by_time);
+    for (size_t i = 0; i < changes; i++) {
+        there += change[i].count;
+        bytes += change[i].bytes;
         if (there > g->most)
             g->most = there;
         if (bytes > g->most_bytes)
             g->most_bytes = bytes;
     }
+    free(change);
 }
 
 /* Ever more of them, for ever more streams or handles, over most of the calls since the first one:
@@ -199,19 +270,57 @@ static int read_pieces(struct ls_detect *d, const char *sql, const struct captur
     return rc == SQLITE_DONE ? SQLITE_OK : rc;
 }
 
+static int by_place(const void *a, const void *b) {
+    const struct ls_workspace *x = *(struct ls_workspace *const *)a,
+                              *y = *(struct ls_workspace *const *)b;
+    if (x->address != y->address)
+        return x->address < y->address ? -1 : 1;
+    return x->ts_ns < y->ts_ns ? -1 : x->ts_ns > y->ts_ns;
+}
+
+/* Pieces that are no block, of all groups, by address and time. To be freed. */
+static struct ls_workspace **by_address(struct ls_workspaces *list, size_t *count) {
+    size_t most = 0;
+    for (struct ls_workspaces *g = list; g; g = g->next)
+        most += g->count;
+    struct ls_workspace **piece = list_of(most, sizeof(struct ls_workspace *));
+    *count = 0;
+    for (struct ls_workspaces *g = list; g; g = g->next)
+        for (size_t i = 0; i < g->count; i++)
+            if (!g->at[i].block)
+                piece[(*count)++] = &g->at[i];
+    qsort(piece, *count, sizeof(struct ls_workspace *), by_place);
+    return piece;
+}
+
+/* Memory at `address` was given back: that of the pieces that were set in its lifetime. */
+static void end_pieces(struct ls_workspace **piece, size_t count, int64_t address, int64_t start_ns,
+                       int64_t end_ns) {
+    struct ls_workspace begin = {.address = address, .ts_ns = start_ns};
+    struct ls_workspace *const key = &begin;
+    size_t low = 0, high = count; /* the first one that was set since its begin */
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (by_place(&piece[middle], &key) < 0)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    for (; low < count && piece[low]->address == address && piece[low]->ts_ns < end_ns; low++)
+        piece[low]->end_ns = end_ns;
+}
+
 static int read_ends(struct ls_detect *d, struct ls_workspaces *list) {
     sqlite3_stmt *stmt;
+    size_t count;
     int rc = sqlite3_prepare_v2(d->db, memory_sql, -1, &stmt, NULL);
     if (rc != SQLITE_OK)
         return rc;
-    while ((rc = sqlite3_step(stmt)) == SQLITE_ROW) {
-        int64_t start = sqlite3_column_int64(stmt, 1), end = sqlite3_column_int64(stmt, 2);
-        for (struct ls_workspaces *g = list; g; g = g->next)
-            for (size_t i = 0; i < g->count; i++)
-                if (!g->at[i].block && g->at[i].address == sqlite3_column_int64(stmt, 0) &&
-                    g->at[i].ts_ns >= start && g->at[i].ts_ns < end)
-                    g->at[i].end_ns = end;
-    }
+    struct ls_workspace **piece = by_address(list, &count);
+    while ((rc = sqlite3_step(stmt)) == SQLITE_ROW)
+        end_pieces(piece, count, sqlite3_column_int64(stmt, 0), sqlite3_column_int64(stmt, 1),
+                   sqlite3_column_int64(stmt, 2));
+    free(piece);
     sqlite3_finalize(stmt);
     return rc == SQLITE_DONE ? SQLITE_OK : rc;
 }
@@ -223,6 +332,10 @@ static int read_all(struct ls_detect *d, struct captures *captures, struct ls_wo
         rc = read_pieces(d, piece_sql, captures, list);
     if (rc == SQLITE_OK && d->pytorch)
         rc = read_pieces(d, lt_sql, captures, list);
+    for (struct ls_workspaces *g = *list; g; g = g->next) {
+        join_shared(g);
+        sum_up(g);
+    }
     if (rc == SQLITE_OK)
         rc = read_ends(d, *list);
     for (struct ls_workspaces *g = *list; g; g = g->next) {

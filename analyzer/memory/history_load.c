@@ -17,13 +17,6 @@
 #define DEVICES_MOST 256      /* the recording numbers them in a byte */
 #define STACKS_MOST (1 << 26) /* numbers beyond are of a damaged trace */
 
-/* Kinds that take memory of the device itself. */
-#define ON_DEVICE_SQL "kind IN (1, 2, 3, 6, 7, 9)"
-
-_Static_assert(LS_MEMORY_DEVICE == 1 && LS_MEMORY_ASYNC == 2 && LS_MEMORY_MANAGED == 3 &&
-                   LS_MEMORY_VMM == 6 && LS_MEMORY_ARRAY == 7 && LS_MEMORY_GRAPH == 9,
-               "the numbers in ON_DEVICE_SQL");
-
 static void no_memory(void) {
     fputs("layoutspy: out of memory while looking at who held memory\n", stderr);
     exit(LS_EXIT_INPUT);
@@ -183,19 +176,37 @@ static void note_reach(struct places *places) {
     }
 }
 
-static int32_t find_place(const struct places *places, uint64_t address, int64_t ts_ns) {
-    size_t low = 0, high = places->count; /* the first one that begins above the address */
+/* How many come, in their order, up to what lies at `address` since `ts_ns`. */
+static size_t places_up_to(const struct places *places, uint64_t address, int64_t ts_ns) {
+    const struct place key = {.address = address, .start_ns = ts_ns};
+    size_t low = 0, high = places->count;
     while (low < high) {
         size_t middle = low + (high - low) / 2;
-        if (places->place[middle].address <= address)
+        if (by_place(&places->place[middle], &key) <= 0)
             low = middle + 1;
         else
             high = middle;
     }
-    while (low-- > 0 && places->place[low].reach > address) {
-        const struct place *p = &places->place[low];
-        if (address - p->address < p->size && p->start_ns <= ts_ns && ts_ns < p->end_ns)
-            return (int32_t)low;
+    return low;
+}
+
+/* An address may have been given out many thousand times: of those at one address only the last
+ * ones that began by `ts_ns` can still be there. */
+static int32_t find_place(const struct places *places, uint64_t address, int64_t ts_ns) {
+    size_t after = places_up_to(places, address, ts_ns);
+    while (after > 0 && places->place[after - 1].reach > address) {
+        uint64_t at = places->place[after - 1].address;
+        after = places_up_to(places, at, ts_ns);
+        for (int older = 0; older < LS_LIVE_CROWD && after > 0; older++, after--) {
+            const struct place *p = &places->place[after - 1];
+            if (p->address != at)
+                break;
+            if (address - at < p->size && ts_ns < p->end_ns)
+                return (int32_t)(after - 1);
+        }
+        if (at == 0)
+            break;
+        after = places_up_to(places, at - 1, LS_NEVER);
     }
     return LS_NO_SEGMENT;
 }
@@ -342,7 +353,7 @@ static bool load_framework(struct ls_history *h, struct loading *l) {
     note_reach(&l->ranges);
     read = read && load_segments(h, &l->ranges) &&
            each_row(h,
-                    "SELECT " ALLOCATION_COLUMNS " FROM allocation WHERE " ON_DEVICE_SQL
+                    "SELECT " ALLOCATION_COLUMNS " FROM allocation WHERE " LS_ON_DEVICE_SQL
                     " AND device = ? AND holder IS NOT 3",
                     add_span, &l->direct);
     free(l->ranges.place);
@@ -383,7 +394,7 @@ bool ls_history_load(struct ls_history *history, sqlite3 *db, int device) {
         read = load_framework(h, &l);
     else if (read)
         read = each_row(h,
-                        "SELECT " ALLOCATION_COLUMNS " FROM allocation WHERE " ON_DEVICE_SQL
+                        "SELECT " ALLOCATION_COLUMNS " FROM allocation WHERE " LS_ON_DEVICE_SQL
                         " AND device = ?",
                         add_span, &l.span);
     sort_spans(&l.span);
@@ -456,7 +467,7 @@ size_t ls_history_devices(sqlite3 *db, int *device, size_t room) {
     bool found[DEVICES_MOST] = {false};
     size_t count = 0;
     note_devices(db, "block", found);
-    note_devices(db, "allocation WHERE " ON_DEVICE_SQL, found);
+    note_devices(db, "allocation WHERE " LS_ON_DEVICE_SQL, found);
     for (int i = 0; i < DEVICES_MOST && count < room; i++)
         if (found[i])
             device[count++] = i;

@@ -14,6 +14,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "../live.h"
 #include "../query.h"
 #include "../trace_db.h"
 #include "history_own.h"
@@ -112,9 +113,8 @@ static int64_t number_at(sqlite3 *db, const char *sql, int device, int64_t ts_ns
     return value;
 }
 
-/* Memory of the device itself; mappings count, and the ranges and handles behind them do not. */
 static const char held_sql[] =
-    "SELECT COALESCE(SUM(size), 0) FROM allocation WHERE kind IN (1, 2, 3, 6, 7, 9) AND device = ?1"
+    "SELECT COALESCE(SUM(size), 0) FROM allocation WHERE " LS_ON_DEVICE_SQL " AND device = ?1"
     " AND start_ns <= ?2 AND (end_ns IS NULL OR end_ns > ?2)";
 static const char oom_sql[] = "SELECT COUNT(*) FROM oom WHERE device = ?1 AND recovered IS NOT 1"
                               " AND ?2 NOT NULL";
