@@ -402,3 +402,18 @@ def test_run_says_where_to_look(harness):
     result = subprocess.run(list(map(str, command)), cwd=harness.folder, env=environment, text=True,
                             capture_output=True, timeout=60)
     assert result.returncode == 0 and "next: " in result.stderr and " oom t.db" in result.stderr, result.stderr
+
+
+@pytest.mark.parametrize("goes_on, severity", [(False, "info"), (True, "problem")])
+def test_what_is_held_when_memory_runs_out_is_no_leak(tmp_path, goes_on, severity):
+    """What a program would have freed that ends for lack of memory is not known."""
+    path = tmp_path / "t.db"
+    with Trace(path) as t:
+        t.memory(600 * MIB, 600 * MIB)
+        t.alloc("device", 300 * MIB, 100, site="a.c:4 weights")
+        t.alloc("device", 200 * MIB, 200, end=300, site="a.c:5 scratch")
+        t.oom(500 * MIB, 400, site="a.c:6 more", source=2, attempts=1, device_total=600 * MIB)
+        if goes_on:
+            t.alloc("device", 100 * MIB, 500, end=600, site="a.c:7 smaller")
+    found = json.loads(layoutspy("report", "--json", path).stdout)["findings"]
+    assert [f["severity"] for f in found if f["kind"] == "leak"] == [severity]

@@ -1,144 +1,7 @@
 /*
- * test_oom.c - requests for device memory that fail, and what their threads then do. Each course is
- * collected twice: at once, and by a collector that ends after every single call.
+ * test_oom.c - requests for device memory that fail, and what their threads then do.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
-
-#include "collect.h"
-#include "spool_maker.h"
-#include "trace.h"
-
-#define REPORT LS_API__ZN3c1027reportMemoryUsageToProfilerEPvlmmNS_6DeviceE
-#define GIVES_UP LS_API__ZN3c1027reportOutOfMemoryToProfilerElmmNS_6DeviceE
-#define MIB (UINT64_C(1) << 20)
-#define NO_MEMORY 2
-/* Stacks: from PyTorch's allocator, entered by one call and by another; of the program; of NCCL. */
-enum { C10 = 1, C10_ELSEWHERE, USER, USER_ELSEWHERE, NCCL, BEHIND_RUNTIME };
-
-static struct maker maker;
-static uint64_t now;
-static bool each; /* a collector for each call */
-static int64_t allocated, reserved;
-
-static void modules(void) {
-    static const struct {
-        uint64_t start;
-        const char *path;
-    } module[] = {{0x100000, "/lib/libc10_cuda.so"},
-                  {0x200000, "/lib/libuser.so"},
-                  {0x300000, "/lib/libnccl.so.2"},
-                  {0x400000, "/lib/libcudart.so.12"}};
-    for (size_t i = 0; i < sizeof module / sizeof module[0]; i++)
-        maker_module(&maker, 1, 0, module[i].start, module[i].start, module[i].start + 0x100000,
-                     module[i].path, NULL, 0);
-    maker_stack(&maker, 1, C10, 0, 2, (const uint64_t[]){0x100100, 0x200100});
-    maker_stack(&maker, 1, C10_ELSEWHERE, 0, 2, (const uint64_t[]){0x100200, 0x200200});
-    maker_stack(&maker, 1, USER, 0, 1, (const uint64_t[]){0x200300});
-    maker_stack(&maker, 1, USER_ELSEWHERE, 0, 1, (const uint64_t[]){0x200400});
-    maker_stack(&maker, 1, NCCL, 0, 2, (const uint64_t[]){0x300100, 0x200500});
-    maker_stack(&maker, 1, BEHIND_RUNTIME, 0, 2, (const uint64_t[]){0x400100, 0x300200});
-}
-
-static void drain(void) {
-    char why[512];
-    assert_int_equal(ls_collect_once(maker.spool, maker.trace, 0, why, sizeof why),
-                     LS_COLLECTED_LIVE);
-}
-
-static void begin(bool after_each) {
-    maker_open(&maker, true);
-    each = after_each;
-    allocated = reserved = 0;
-    now = 0;
-    modules();
-}
-
-static void call(unsigned thread, int api, uint32_t stack, int status, unsigned device,
-                 const uint64_t *field) {
-    now += 10;
-    maker_call_flags(&maker, thread, (enum ls_api)api, now, now + 4, status, stack, 0, 0, device,
-                     field);
-    if (each)
-        drain();
-}
-
-#define CALL(thread, api, stack, status, ...)                                                      \
-    call(thread, LS_API_##api, stack, status, 0, (const uint64_t[LS_FIELD_MAX]){__VA_ARGS__})
-#define ON(device, thread, api, stack, status, ...)                                                \
-    call(thread, LS_API_##api, stack, status, device, (const uint64_t[LS_FIELD_MAX]){__VA_ARGS__})
-
-static void report(uint32_t stack, uint64_t address, int64_t size) {
-    allocated += size;
-    call(1, REPORT, stack, 0, 0,
-         (const uint64_t[LS_FIELD_MAX]){address, (uint64_t)size, (uint64_t)allocated,
-                                        (uint64_t)reserved, 0});
-}
-
-static void segment(uint64_t address, uint64_t size) {
-    reserved += (int64_t)size;
-    CALL(1, cudaMalloc, C10, 0, address, size);
-    report(C10, address, (int64_t)size);
-}
-
-static void flush(uint32_t stack, uint64_t address, uint64_t size) {
-    reserved -= (int64_t)size;
-    CALL(1, cudaFree, stack, 0, address);
-}
-
-static void give_up(uint32_t stack, uint64_t size) {
-    call(1, GIVES_UP, stack, 0, 0,
-         (const uint64_t[LS_FIELD_MAX]){size, (uint64_t)allocated, (uint64_t)reserved, 0});
-}
-
-static const char *rows(void) {
-    return maker_ask(
-        &maker,
-        "SELECT group_concat(CASE source WHEN 1 THEN 'allocator' ELSE 'driver' END||"
-        "CASE WHEN recovered THEN ' got' ELSE '' END||' '||(requested>>20)||'/'||"
-        "IFNULL(asked>>20,'-')||' of '||(allocated>>20)||'/'||IFNULL(reserved>>20,'-')||' free '||"
-        "IFNULL(device_free>>20,'-')||' x'||attempts||' at '||ts_ns||' flushed '||flushed_calls||"
-        "':'||(flushed_bytes>>20)||' in '||flush_ns||' waited '||waited_ns,'; ') "
-        "FROM (SELECT * FROM oom ORDER BY id)");
-}
-
-static const char *steps(void) {
-    return maker_ask(&maker, "SELECT group_concat(kind||':'||IFNULL(bytes>>20,'-'),' ') FROM "
-                             "(SELECT oom_call.* FROM oom_call JOIN oom ON oom.id = oom_call.oom "
-                             "AND oom_call.id BETWEEN first_call AND last_call ORDER BY 1)");
-}
-
-/* The same in both ways of collecting. */
-static void check(void (*course)(void), const char *want_rows, const char *want_steps) {
-    for (int after_each = 0; after_each < 2; after_each++) {
-        begin(after_each);
-        course();
-        maker.header->image++; /* it runs another program now */
-        assert_int_equal(maker_collect(&maker), LS_EXIT_OK);
-        assert_string_equal(maker_ask(&maker, "PRAGMA integrity_check"), "ok");
-        assert_string_equal(rows(), want_rows);
-        assert_string_equal(steps(), want_steps);
-        assert_int_equal(maker_number(&maker, "SELECT COUNT(*) FROM oom_call WHERE oom NOT IN "
-                                              "(SELECT id FROM oom)"),
-                         0);
-        maker_close(&maker);
-    }
-}
-
-#define COURSE(name) static void name(void)
-#define TESTS(name, rows, steps)                                                                   \
-    static void test_##name(void **state) {                                                        \
-        (void)state;                                                                               \
-        check(name, rows, steps);                                                                  \
-    }
+#include "oom_courses.h"
 
 /* ---- PyTorch's allocator ---- */
 
@@ -211,14 +74,6 @@ TESTS(limited,
       "allocator 201/- of 100/100 free 800 x0 at 90 flushed 1:50 in 4 waited 0; "
       "allocator 300/- of 100/100 free - x0 at 120 flushed 0:0 in 0 waited 0",
       "2:50 4:800 6:201 6:300")
-
-static void pieces(uint64_t handle, int count, uint64_t address) {
-    for (int i = 0; i < count; i++)
-        CALL(1, cuMemCreate, C10, 0, handle + (uint64_t)i, 20 * MIB, 0);
-    for (int i = 0; address && i < count; i++)
-        CALL(1, cuMemMap, C10, 0, address + 20 * MIB * (uint64_t)i, 20 * MIB, 0,
-             handle + (uint64_t)i);
-}
 
 /* Piece by piece: 40 of 60 MiB, give back 40, then all of it. Each call to the driver is 10 ns. */
 COURSE(expands) {
@@ -330,138 +185,6 @@ COURSE(passed_on) {
 }
 TESTS(passed_on, "driver 4/4 of 0/- free - x2 at 102 flushed 0:0 in 0 waited 0", "1:4 1:4")
 
-/* ---- what a collector that takes over must not take for something else ---- */
-
-/* The allocator found a block: that request is over, the next piece is of another. */
-COURSE(block_ends) {
-    segment(0x10000000, 100 * MIB);
-    CALL(1, cuMemCreate, C10, NO_MEMORY, 0, 20 * MIB, 0); /* 30 */
-    CALL(1, cudaEventSynchronize, C10, 0, 0xe0);
-    report(C10, 0x11000000, 19 * (int64_t)MIB);
-    CALL(1, cuMemCreate, C10, NO_MEMORY, 0, 20 * MIB, 0); /* 60 */
-    CALL(1, cudaMemset, USER, 0, 0x10000000, 0, 4);
-    CALL(1, cuMemCreate, C10, 0, 9, 20 * MIB, 0);
-}
-TESTS(block_ends,
-      "driver got 19/20 of 100/100 free - x1 at 30 flushed 0:0 in 0 waited 4; "
-      "driver 20/20 of 119/100 free - x1 at 60 flushed 0:0 in 0 waited 0",
-      "1:20 3:- 5:19 1:20")
-
-/* A free of nothing is no step; the driver's memory that goes with the mapping takes time. */
-COURSE(frees_nothing) {
-    segment(0x10000000, 100 * MIB);
-    CALL(1, cudaDeviceSynchronize, C10, 0, 0);
-    CALL(1, cudaFree, C10, 0, 0);
-    CALL(1, cudaFree, C10, 0, 0x66000000);
-    flush(C10, 0x10000000, 100 * MIB);
-    CALL(1, cuMemRelease, C10, 0, 1);
-    CALL(1, cudaFree, C10, 0, 0);
-    give_up(C10, 201 * MIB); /* 90 */
-    CALL(1, cudaMalloc, C10, NO_MEMORY, 0, 10 * MIB);
-    CALL(1, cudaFree, C10, 0, 0);
-    CALL(1, cudaMalloc, C10, 0, 0x10000000, 10 * MIB);
-}
-TESTS(frees_nothing,
-      "allocator 201/- of 100/0 free - x0 at 90 flushed 1:100 in 8 waited 4; "
-      "driver got 10/10 of 100/0 free - x1 at 100 flushed 0:0 in 0 waited 0",
-      "3:- 2:100 6:201 1:10 5:10")
-
-/* The program got the error: what it frees then is its own affair, and reports of later change
- * nothing of that. */
-COURSE(final) {
-    CALL(1, cudaMalloc, C10, 0, 0x10000000, 10 * MIB);
-    CALL(1, cudaMalloc, C10, 0, 0x20000000, 10 * MIB);
-    CALL(1, cudaMalloc, C10, NO_MEMORY, 0, 100 * MIB); /* 30 */
-    CALL(1, cudaFree, C10, 0, 0x10000000);
-    CALL(1, cudaMalloc, C10, 0, 0x10000000, 100 * MIB);
-    CALL(1, cudaMalloc, C10, NO_MEMORY, 0, 50 * MIB); /* 60 */
-    CALL(2, cudaMemset, USER, 0, 0x20000000, 0, 4);
-    call(2, REPORT, C10_ELSEWHERE, 0, 0,
-         (const uint64_t[LS_FIELD_MAX]){0x20000000, MIB, MIB, 110 * MIB, 0});
-    CALL(1, cudaMalloc, C10, 0, 0x30000000, 50 * MIB);
-}
-TESTS(final,
-      "driver 100/100 of 20/- free - x1 at 30 flushed 0:0 in 0 waited 0; "
-      "driver 50/50 of 110/- free - x1 at 60 flushed 0:0 in 0 waited 0",
-      "1:100 1:50")
-
-/* Not final where what is uncached came after it. */
-COURSE(not_final) {
-    CALL(1, cudaMalloc, C10, NO_MEMORY, 0, 100 * MIB); /* 10 */
-    CALL(2, cudaMalloc, C10_ELSEWHERE, 0, 0x10000000, 10 * MIB);
-    CALL(1, cudaMalloc, C10, 0, 0x20000000, 100 * MIB);
-}
-TESTS(not_final, "driver got 100/100 of 0/- free - x1 at 10 flushed 0:0 in 0 waited 0",
-      "1:100 5:100")
-
-/* The driver gave and memory was freed since: the next piece is of another request. */
-COURSE(freed_after) {
-    CALL(1, cudaMalloc, USER, 0, 0x10000000, 10 * MIB);
-    CALL(1, cuMemCreate, USER, NO_MEMORY, 0, 20 * MIB, 0); /* 20 */
-    CALL(1, cuMemCreate, USER, 0, 1, 20 * MIB, 0);
-    CALL(1, cudaFree, USER, 0, 0x10000000);
-    CALL(1, cuMemCreate, USER, NO_MEMORY, 0, 20 * MIB, 0); /* 50 */
-}
-TESTS(freed_after,
-      "driver got 20/20 of 10/- free - x1 at 20 flushed 0:0 in 0 waited 0; "
-      "driver 20/20 of 0/- free - x1 at 50 flushed 0:0 in 0 waited 0",
-      "1:20 5:20 1:20")
-
-/* What it got of the request counts to what it asked for. */
-COURSE(asks_in_pieces) {
-    pieces(1, 1, 0);
-    CALL(1, cuMemCreate, C10, NO_MEMORY, 0, 20 * MIB, 0); /* 20 */
-    pieces(2, 2, 0);
-    CALL(1, cuMemCreate, C10, NO_MEMORY, 0, 20 * MIB, 0);
-}
-TESTS(asks_in_pieces, "driver 40/60 of 0/- free - x2 at 20 flushed 0:0 in 0 waited 0", "1:20 1:20")
-
-/* A census was tied to the row before the allocator gave up, which gave the row another number. */
-static void test_census(void **state) {
-    (void)state;
-    for (int after_each = 0; after_each < 2; after_each++) {
-        begin(after_each);
-        CALL(1, cudaMalloc, C10, NO_MEMORY, 0, 202 * MIB);
-        maker_census(&maker, 2, 1, LS_CENSUS_BEGINS, LS_CENSUS_OOM, 14, 12, "");
-        drain();
-        assert_int_equal(maker_number(&maker, "SELECT oom FROM census"), 1);
-        give_up(C10, 201 * MIB);
-        if (!each)
-            drain();
-        assert_int_equal(maker_number(&maker, "SELECT id FROM oom"), 2);
-        assert_int_equal(maker_number(&maker, "SELECT oom FROM census"), 2);
-        maker.header->image++;
-        assert_int_equal(maker_collect(&maker), LS_EXIT_OK);
-        assert_int_equal(maker_number(&maker, "SELECT oom FROM census"), 2);
-        maker_close(&maker);
-    }
-}
-
-/* Impossible sizes and times of a damaged recording wrap, and do no harm. */
-COURSE(impossible) {
-    for (uint64_t i = 0; i < 4; i++)
-        CALL(1, cudaMalloc, C10, 0, (i + 1) << 60, UINT64_MAX >> 1);
-    for (int i = 0; i < 2; i++)
-        call(1, REPORT, C10, 0, 0,
-             (const uint64_t[LS_FIELD_MAX]){UINT64_C(1) << 60, INT64_MAX, INT64_MAX, INT64_MAX, 0});
-    CALL(1, cudaMalloc, USER, NO_MEMORY, 0, UINT64_MAX);
-    for (uint64_t i = 0; i < 4; i++)
-        CALL(1, cudaFree, C10, 0, (i + 1) << 60);
-}
-
-static void test_impossible(void **state) {
-    (void)state;
-    for (int after_each = 0; after_each < 2; after_each++) {
-        begin(after_each);
-        impossible();
-        maker.header->image++;
-        assert_int_equal(maker_collect(&maker), LS_EXIT_OK);
-        assert_int_equal(maker_number(&maker, "SELECT flushed_calls FROM oom"), 4);
-        assert_int_equal(maker_number(&maker, "SELECT flushed_bytes >> 50 FROM oom"), 4);
-        maker_close(&maker);
-    }
-}
-
 static void test_owner(void **state) {
     (void)state;
     begin(true);
@@ -536,17 +259,13 @@ static void test_handles(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_gives_up),    cmocka_unit_test(test_stalls),
-        cmocka_unit_test(test_finds_it),    cmocka_unit_test(test_finds_another),
-        cmocka_unit_test(test_limited),     cmocka_unit_test(test_expands),
-        cmocka_unit_test(test_uncached),    cmocka_unit_test(test_own_retry),
-        cmocka_unit_test(test_others),      cmocka_unit_test(test_two_threads),
-        cmocka_unit_test(test_passed_on),   cmocka_unit_test(test_owner),
-        cmocka_unit_test(test_moments),     cmocka_unit_test(test_handles),
-        cmocka_unit_test(test_block_ends),  cmocka_unit_test(test_frees_nothing),
-        cmocka_unit_test(test_final),       cmocka_unit_test(test_not_final),
-        cmocka_unit_test(test_freed_after), cmocka_unit_test(test_asks_in_pieces),
-        cmocka_unit_test(test_census),      cmocka_unit_test(test_impossible),
+        cmocka_unit_test(test_gives_up),  cmocka_unit_test(test_stalls),
+        cmocka_unit_test(test_finds_it),  cmocka_unit_test(test_finds_another),
+        cmocka_unit_test(test_limited),   cmocka_unit_test(test_expands),
+        cmocka_unit_test(test_uncached),  cmocka_unit_test(test_own_retry),
+        cmocka_unit_test(test_others),    cmocka_unit_test(test_two_threads),
+        cmocka_unit_test(test_passed_on), cmocka_unit_test(test_owner),
+        cmocka_unit_test(test_moments),   cmocka_unit_test(test_handles),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
