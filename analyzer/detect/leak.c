@@ -246,8 +246,20 @@ static void describe_some(const struct ls_detect *d, const struct group *g, stru
                           free_function(g->kind));
 }
 
-static void describe_kept(const struct ls_detect *d, const struct group *g, bool frees_others,
+/* How the program treats what it allocates. */
+enum manners { FREES_NOTHING, FREES_OTHERS, DIED_OF_OOM };
+
+static void describe_kept(const struct ls_detect *d, const struct group *g, enum manners manners,
                           struct ls_finding *f) {
+    static const char *const why_kept[] = {
+        [FREES_NOTHING] = "The program freed nothing at all and left that to its exit: harmless "
+                          "while it runs once and does not grow.",
+        [FREES_OTHERS] = "The program frees other memory, so this looks forgotten; until then "
+                         "nobody else could use it.",
+        [DIED_OF_OOM] = "The program ended when it found no memory: what it would have freed is "
+                        "not known.",
+    };
+    bool frees_others = manners == FREES_OTHERS;
     struct ls_human bytes, count, first;
     f->severity = !frees_others                                         ? LS_INFO
                   : ls_share_of_memory(d, g->bytes) >= LS_SHARE_PROBLEM ? LS_PROBLEM
@@ -259,20 +271,17 @@ static void describe_kept(const struct ls_detect *d, const struct group *g, bool
         ls_format("%s%s%s %s by %s %s never freed: %s", g->freed ? "The last " : "", number,
                   ls_memory_kind_name(g->kind), ls_plural(g->held, "allocation", "allocations"),
                   g->api, ls_plural(g->held, "was", "were"), ls_human_bytes(&bytes, g->bytes));
-    char *why = ls_format(
-        "%s at %s after the start and held until the program ended. %s",
-        g->held == 1 ? "Made" : "The first was made", ls_human_ns(&first, g->first_ns),
-        frees_others ? "The program frees other memory, so this looks forgotten; until then nobody "
-                       "else could use it."
-                     : "The program freed nothing at all and left that to its exit: harmless while "
-                       "it runs once and does not grow.");
+    char *why = ls_format("%s at %s after the start and held until the program ended. %s",
+                          g->held == 1 ? "Made" : "The first was made",
+                          ls_human_ns(&first, g->first_ns), why_kept[manners]);
     json_object_set_new(f->evidence, "why", ls_json_text(why));
     free(why);
-    f->advice = ls_format("Call %s after its last use%s.", free_function(g->kind),
-                          frees_others ? "" : ", if this code may ever run twice in one process");
+    f->advice = ls_format(
+        "Call %s after its last use%s.", free_function(g->kind),
+        manners == FREES_NOTHING ? ", if this code may ever run twice in one process" : "");
 }
 
-static void add_leak(struct ls_detect *d, const struct group *g, bool frees_others) {
+static void add_leak(struct ls_detect *d, const struct group *g, enum manners manners) {
     struct ls_finding *f = ls_finding_add(d, "leak");
     json_t *evidence = evidence_of(d, g);
     json_object_update(f->evidence, evidence);
@@ -288,7 +297,7 @@ static void add_leak(struct ls_detect *d, const struct group *g, bool frees_othe
     else if (g->freed && !last_ones(g))
         describe_some(d, g, f);
     else
-        describe_kept(d, g, frees_others, f);
+        describe_kept(d, g, manners, f);
     add_rows(d, g, f->evidence);
     ls_finding_phase(d, f,
                      "SELECT a.start_ns, call.thread, a.size FROM allocation AS a JOIN call ON"
@@ -367,9 +376,10 @@ static bool died_of_oom(const struct ls_detect *d) {
 
 static void report_groups(struct ls_detect *d, const struct ls_detector *self, struct groups *all) {
     bool frees_others =
-        ls_query_int(d->db, 0, "SELECT EXISTS(SELECT 1 FROM allocation WHERE end_reason = 0)") >
-            0 &&
-        !died_of_oom(d);
+        ls_query_int(d->db, 0, "SELECT EXISTS(SELECT 1 FROM allocation WHERE end_reason = 0)") > 0;
+    enum manners manners = !frees_others    ? FREES_NOTHING
+                           : died_of_oom(d) ? DIED_OF_OOM
+                                            : FREES_OTHERS;
     int64_t live = 0, live_bytes = 0;
     for (size_t i = 0; i < all->count; i++) {
         struct group *g = &all->at[i];
@@ -382,7 +392,7 @@ static void report_groups(struct ls_detect *d, const struct ls_detector *self, s
                    ls_course_told_of(d, "pool-miss", g->site)) {
             continue; /* told there, with what it leads to; what a pool still holds is no leak */
         } else if (g->reset < g->held || grows(g) || g->freed) {
-            add_leak(d, g, frees_others);
+            add_leak(d, g, manners);
         } /* else: one that the program left to its cudaDeviceReset on purpose */
     }
     struct ls_human bytes, count;
