@@ -24,54 +24,66 @@ void *ls_course_new(size_t count, size_t size) {
 
 /* ---- spans ---- */
 
-struct workspace {
-    int64_t block;
-    uint64_t address;
-};
-
-static size_t read_workspaces(const struct ls_history *h, struct workspace **list) {
-    sqlite3_stmt *stmt;
-    size_t count = 0, room = 0;
-    *list = NULL;
-    if (sqlite3_prepare_v2(h->db, ls_workspaces_memory_sql, -1, &stmt, NULL) != SQLITE_OK)
-        return 0;
-    while (sqlite3_step(stmt) == SQLITE_ROW) {
-        if (count == room) {
-            room = room ? room * 2 : 64;
-            *list = realloc(*list, room * sizeof **list);
-            if (!*list)
-                ls_detect_no_memory();
-        }
-        (*list)[count++] = (struct workspace){sqlite3_column_int64(stmt, 0),
-                                              (uint64_t)sqlite3_column_int64(stmt, 1)};
-    }
-    sqlite3_finalize(stmt);
-    return count;
+static int by_number(const void *a, const void *b) {
+    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+    return x < y ? -1 : x > y;
 }
 
-static bool is_workspace(const struct ls_course *c, const struct ls_span *s,
-                         const struct workspace *list, size_t count) {
-    bool blocks = c->history->framework && !c->direct;
-    for (size_t i = 0; i < count; i++)
-        if (blocks ? list[i].block == s->id
-                   : list[i].address && list[i].address - s->address < s->size)
-            return true;
-    return false;
+/* Workspaces, sorted: by their blocks where `blocks`, else by their addresses. */
+struct workspaces {
+    bool blocks;
+    uint64_t *number;
+    size_t count;
+};
+
+static void read_workspaces(const struct ls_history *h, struct workspaces *w) {
+    sqlite3_stmt *stmt;
+    size_t room = 0;
+    if (sqlite3_prepare_v2(h->db, ls_workspaces_memory_sql, -1, &stmt, NULL) != SQLITE_OK)
+        return;
+    while (sqlite3_step(stmt) == SQLITE_ROW) {
+        uint64_t number = (uint64_t)sqlite3_column_int64(stmt, w->blocks ? 0 : 1);
+        if (number == 0)
+            continue;
+        if (w->count == room) {
+            room = room ? room * 2 : 64;
+            w->number = realloc(w->number, room * sizeof *w->number);
+            if (!w->number)
+                ls_detect_no_memory();
+        }
+        w->number[w->count++] = number;
+    }
+    sqlite3_finalize(stmt);
+    if (w->count)
+        qsort(w->number, w->count, sizeof *w->number, by_number);
+}
+
+static bool is_workspace(const struct ls_span *s, const struct workspaces *w) {
+    uint64_t from = w->blocks ? (uint64_t)s->id : s->address;
+    size_t low = 0, high = w->count; /* the first one that is not below */
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (w->number[middle] < from)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low < w->count && w->number[low] - from < (w->blocks ? 1 : s->size);
 }
 
 bool ls_course_take(const struct ls_history *history, bool direct, struct ls_course *course) {
     const struct ls_span *from = direct ? history->direct : history->span;
     size_t count = direct ? history->directs : history->spans;
-    struct workspace *list;
+    struct workspaces workspaces = {.blocks = history->framework && !direct};
     *course = (struct ls_course){.history = history, .direct = direct};
     if (count == 0)
         return false;
-    size_t workspaces = read_workspaces(history, &list);
+    read_workspaces(history, &workspaces);
     course->span = ls_course_new(count, sizeof *course->span);
     for (size_t i = 0; i < count; i++)
-        if (!is_workspace(course, &from[i], list, workspaces))
+        if (!is_workspace(&from[i], &workspaces))
             course->span[course->spans++] = from[i];
-    free(list);
+    free(workspaces.number);
     if (course->spans)
         return true;
     ls_course_free(course);
@@ -158,7 +170,7 @@ const struct ls_oom_event *ls_course_oom(const struct ls_oom_events *ooms, int d
     " SELECT 0, stack FROM stack_site WHERE id = ? AND stack IS NOT NULL"                          \
     " UNION ALL SELECT depth + 1, stack.parent FROM walk JOIN stack ON stack.id = node"            \
     " WHERE stack.parent IS NOT NULL)"                                                             \
-    "SELECT frame.function, frame.file, frame.line, frame.kind"                                    \
+    "SELECT frame.function, frame.file, frame.line, frame.kind, frame.module"                      \
     " FROM walk JOIN stack ON stack.id = node JOIN frame ON frame.id = stack.frame"                \
     " ORDER BY depth"
 
@@ -266,6 +278,26 @@ bool ls_collector_in(struct ls_collector *c, uint32_t stack) {
     if (!c->known[stack])
         c->known[stack] = ask(c, stack) ? 2 : 1;
     return c->known[stack] == 2;
+}
+
+size_t ls_collector_unnamed(struct ls_collector *c, uint32_t stack) {
+    size_t unnamed = 0;
+    int64_t last = -1; /* module: of the native frame next to Python's it is the interpreter's */
+    bool python = false;
+    if (!c->stmt || stack == 0)
+        return 0;
+    sqlite3_bind_int64(c->stmt, 1, stack);
+    while (!python && sqlite3_step(c->stmt) == SQLITE_ROW) {
+        if ((python = sqlite3_column_int(c->stmt, 3) != 0))
+            break;
+        int64_t module = sqlite3_column_int64(c->stmt, 4);
+        if (module != last)
+            unnamed = 0;
+        last = module;
+        unnamed += sqlite3_column_type(c->stmt, 0) == SQLITE_NULL;
+    }
+    sqlite3_reset(c->stmt);
+    return python ? unnamed : 0;
 }
 
 /* ---- numbers ---- */

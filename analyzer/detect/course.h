@@ -49,6 +49,9 @@ json_t *ls_course_callers(sqlite3 *db, uint32_t stack);
 struct ls_collector;
 struct ls_collector *ls_collector_new(sqlite3 *db);
 bool ls_collector_in(struct ls_collector *collector, uint32_t stack);
+/* Frames without a name between Python's line and whatever it called outside of the interpreter:
+ * all of the interpreter's own functions that are not exported, where it was stripped. */
+size_t ls_collector_unnamed(struct ls_collector *collector, uint32_t stack);
 void ls_collector_free(struct ls_collector *collector);
 
 /* The middle of numbers, which change their places; 0 of none. */

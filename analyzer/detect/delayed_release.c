@@ -33,6 +33,7 @@ struct delay {
     struct waiting *at;
     size_t count;
     bool collector;
+    bool linked; /* the collector is taken for it, by the form of the stacks and by the order */
     /* measured */
     uint64_t per_step, most;
     int64_t most_ns;
@@ -175,6 +176,22 @@ static void gather_released(struct ls_detect *d, struct delay *w,
     w->count = kept;
 }
 
+/* gc.collect() of an interpreter whose functions have no names. Lists and tuples of nested objects
+ * leave as many unnamed frames when they are cleared, but from their end to their begin; the
+ * collector goes through its objects in the order in which they were made. */
+static bool like_collector(const struct delay *w, struct ls_collector *collector) {
+    size_t steps_on = 0;
+    for (size_t i = 0; i < w->count; i++) { /* by end */
+        const struct waiting *x = &w->at[i];
+        bool same_burst = i > 0 && x->burst == w->at[i - 1].burst;
+        if (ls_collector_unnamed(collector, x->span->free_stack) < LS_DELAY_UNNAMED ||
+            (same_burst && x->step < w->at[i - 1].step))
+            return false;
+        steps_on += same_burst && x->step > w->at[i - 1].step;
+    }
+    return steps_on + 1 >= LS_DELAY_GENERATIONS;
+}
+
 /* ---- measuring ---- */
 
 static int by_step(const void *a, const void *b) {
@@ -294,7 +311,7 @@ static enum ls_severity severity_of(const struct ls_detect *d, const struct dela
     double share = (double)extra / (double)(capacity > 0 ? capacity : d->capacity);
     bool good_part = (double)extra >= LS_DELAY_PEAK_SHARE * (double)peak;
     bool most_of_it = (double)extra >= LS_DELAY_OWN_SHARE * (double)peak;
-    if (!w->collector)
+    if (!w->collector || w->linked)
         return w->loop >= 0 && most_of_it && extra >= LS_DELAY_OWN_BYTES ? LS_WARNING : LS_INFO;
     if (w->oom || (good_part && share >= LS_SHARE_PROBLEM))
         return LS_PROBLEM;
@@ -312,23 +329,31 @@ static void describe(struct ls_detect *d, const char *kind, const struct delay *
     f->bytes = (int64_t)w->most;
     f->gain_bytes = (int64_t)extra;
     f->severity = severity_of(d, w, extra);
-    f->title = ls_format(
-        "%s of each %s %s: up to %zu %ss' memory at once, %s more than one needs%s",
-        ls_human_bytes(&a, (int64_t)w->per_step), turn,
-        w->collector ? "waits for Python's garbage collector" : "is given back several steps later",
-        w->generations, turn, ls_human_bytes(&b, (int64_t)extra),
-        w->oom ? "; so memory ran out" : "");
+    f->title =
+        ls_format("%s of each %s %s: up to %zu %ss' memory at once, %s more than one needs%s",
+                  ls_human_bytes(&a, (int64_t)w->per_step), turn,
+                  w->linked      ? "is given back several steps later, it seems by gc.collect()"
+                  : w->collector ? "waits for Python's garbage collector"
+                                 : "is given back several steps later",
+                  w->generations, turn, ls_human_bytes(&b, (int64_t)extra),
+                  w->oom ? "; so memory ran out" : "");
     char *why = ls_format(
         "The memory of %s %ss was given back in %s %s, %s. Between them it grows by as much in each "
         "%s.",
         ls_human_count(&a, (int64_t)w->born_steps), turn, ls_human_count(&c, (int64_t)w->bursts),
         ls_plural((int64_t)w->bursts, "burst", "bursts"),
-        w->collector ? "inside of the garbage collector: objects that refer to each other in a "
-                       "circle held it, and nothing else did"
-                     : "by the program, several steps' parts in one go",
+        w->linked
+            ? "deep inside of the interpreter and in the order in which it was made, as gc.collect() "
+              "does it for objects that refer to each other in a circle (this interpreter has no "
+              "names for its functions)"
+        : w->collector ? "inside of the garbage collector: objects that refer to each other in a "
+                         "circle held it, and nothing else did"
+                       : "by the program, several steps' parts in one go",
         turn);
     json_object_set_new(f->evidence, "why", ls_json_text(why));
     free(why);
+    if (w->linked)
+        json_object_set_new(f->evidence, "confidence", json_string("linked"));
     json_object_update_new(
         f->evidence,
         json_pack("{s:i, s:s, s:b, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "device",
@@ -344,15 +369,22 @@ static void describe(struct ls_detect *d, const char *kind, const struct delay *
                                                       "waiting_at_oom", (json_int_t)w->at_oom));
     json_object_set_new(f->evidence, "gain",
                         json_pack("{s:s}", "assumes", "that each step's part goes with its step"));
+    const char *freed_at = ls_history_site(w->course->history, w->at[0].span->free_site);
     f->advice =
-        w->collector
+        w->linked
+            ? ls_format("If %s calls gc.collect(): break the circle when the step is done (a weak "
+                        "reference for the one that points back, or del of the attribute or "
+                        "closure). If it drops a container: give each step's part back in its "
+                        "step, where it is not needed longer.",
+                        freed_at)
+        : w->collector
             ? ls_format(
                   "Break the circle when the step is done: a weak reference for the one that "
                   "points back, or del of the attribute or closure. gc.collect() after a step "
                   "proves it; as a cure it costs its time in each step.")
             : ls_format("Give each step's part back in its step, where it is not needed longer; at "
                         "%s it goes several steps later.",
-                        ls_history_site(w->course->history, w->at[0].span->free_site));
+                        freed_at);
     free(sum);
 }
 
@@ -379,8 +411,10 @@ static void look(struct ls_detect *d, const char *kind, const struct ls_course *
         gather_released(d, &own, ooms);
         if (own.count)
             measure(&own, ooms);
-        if (worth(&own))
+        if (worth(&own)) {
+            own.collector = own.linked = like_collector(&own, collector);
             describe(d, kind, &own);
+        }
     }
     free(w.at);
 }

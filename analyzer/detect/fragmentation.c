@@ -20,37 +20,42 @@
 
 static char *title_of_parts(const struct ls_oom *o, const struct ls_oom_pins *pins) {
     struct ls_human free, hole, live, asked, missing, segments;
+    struct ls_oom_of_driver of_driver;
     return ls_format("%s lay free in %s %s, in pieces of at most %s beside %s of live blocks: "
-                     "in one piece it would have served the %s asked for, %s were missing",
+                     "in one piece it would have served the %s asked for%s, %s were missing",
                      ls_human_bytes(&free, pins->free),
                      ls_human_count(&segments, (int64_t)pins->count),
                      ls_plural((int64_t)pins->count, "segment", "segments"),
                      ls_human_bytes(&hole, o->hole), ls_human_bytes(&live, pins->live),
-                     ls_human_bytes(&asked, o->requested), ls_human_bytes(&missing, o->missing));
+                     ls_human_bytes(&asked, o->requested), ls_oom_of_driver(&of_driver, o),
+                     ls_human_bytes(&missing, o->missing));
 }
 
 static void describe_pins(const struct ls_oom *o, const struct ls_oom_pins *pins,
                           struct ls_finding *f) {
     struct ls_human size, live, share, asked, missing, count, segments;
+    struct ls_oom_of_driver of_driver;
     ls_human_bytes(&size, pins->size);
     ls_human_bytes(&live, pins->live);
     ls_human_share(&share, (double)pins->live / (double)pins->size);
     ls_human_bytes(&asked, o->requested);
     ls_human_bytes(&missing, o->missing);
+    ls_oom_of_driver(&of_driver, o);
     ls_human_count(&count, pins->blocks);
     if (pins->parts)
         f->title = title_of_parts(o, pins);
     else if (pins->count == 1)
-        f->title = ls_format("One segment of %s is held by %s (%s) in %s %s: without them %s would "
+        f->title = ls_format("One segment of %s is held by %s (%s) in %s %s: without them %s%s would "
                              "have fitted, %s were missing",
                              size.text, live.text, share.text, count.text,
-                             ls_plural(pins->blocks, "block", "blocks"), asked.text, missing.text);
+                             ls_plural(pins->blocks, "block", "blocks"), asked.text, of_driver.text,
+                             missing.text);
     else
-        f->title = ls_format("%s segments, %s, are held by %s (%s) in %s %s: without them %s would "
+        f->title = ls_format("%s segments, %s, are held by %s (%s) in %s %s: without them %s%s would "
                              "have fitted, %s were missing",
                              ls_human_count(&segments, (int64_t)pins->count), size.text, live.text,
                              share.text, count.text, ls_plural(pins->blocks, "block", "blocks"),
-                             asked.text, missing.text);
+                             asked.text, of_driver.text, missing.text);
 }
 
 static char *why_of_pins(const struct ls_oom *o, const struct ls_oom_pins *pins) {
@@ -90,7 +95,7 @@ static struct ls_finding *told_before(struct ls_detect *d, const struct ls_oom *
         struct ls_finding *f = &d->finding[i];
         const char *request = json_string_value(json_object_get(f->evidence, "request_site"));
         if (strcmp(f->kind, "fragmentation") == 0 && request &&
-            json_integer_value(json_object_get(f->evidence, "device")) == o->device &&
+            ls_finding_of_device(f, o->device) &&
             strcmp(site ? f->site : request, site ? site : o->site) == 0)
             return f;
     }
@@ -121,9 +126,10 @@ static void add_of_oom(struct ls_detect *d, const struct ls_ooms *all, const str
     char *why = why_of_pins(o, &pins);
     json_object_update_new(
         f->evidence,
-        json_pack("{s:i, s:I, s:o, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:o, s:o}", "device",
+        json_pack("{s:i, s:I, s:o, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:o, s:o}", "device",
                   o->device, "oom", (json_int_t)o->id, "request_site", ls_json_text(o->site),
-                  "requested", (json_int_t)o->requested, "device_free", (json_int_t)o->driver_free,
+                  "requested", (json_int_t)o->requested, "asked_of_driver", (json_int_t)o->asked,
+                  "device_free", (json_int_t)o->driver_free,
                   "missing", (json_int_t)o->missing, "allocated", (json_int_t)o->allocated,
                   "reserved", (json_int_t)o->reserved, "pinned_size", (json_int_t)pins.size,
                   "pinned_live", (json_int_t)pins.live, "pinned_segments", (json_int_t)pins.count,
@@ -131,7 +137,8 @@ static void add_of_oom(struct ls_detect *d, const struct ls_ooms *all, const str
     json_object_set_new(f->evidence, "parts", json_boolean(pins.parts));
     json_object_set_new(f->evidence, "why", ls_json_text(why));
     free(why);
-    f->advice = ls_fragmentation_advice(all, o->requested);
+    f->advice = o->cause ? ls_fragmentation_advice(all, o->requested)
+                         : ls_format("As for the out-of-memory error at %s.", o->site);
 }
 
 /* ---- by the peaks ---- */

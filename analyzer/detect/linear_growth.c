@@ -174,7 +174,8 @@ static void search(struct ls_search *s, const struct ls_course *c) {
 /* ---- judging ---- */
 
 /* Each allocation is larger than all before it, and most steps need none: a pool that follows new
- * maxima (ratchet), whatever shape its sum has. */
+ * maxima (ratchet), whatever shape its sum has; or one buffer that is made anew for a larger
+ * request, and given back before, so that nothing of its contents is kept. */
 static bool by_maxima(const struct ls_grower *g) {
     size_t count, records = 0, made = 0;
     const struct ls_span **span = ls_course_of_site(g->course, g->site, &count);
@@ -188,7 +189,7 @@ static bool by_maxima(const struct ls_grower *g) {
             most = span[i]->size;
     }
     free(span);
-    return !g->regrown && made == records && made * 2 <= g->turns;
+    return !g->joined && made == records && made * 2 <= g->turns;
 }
 
 /* When the device will be full, in turns from the end of the rise; -1: not known. */
@@ -234,8 +235,20 @@ static bool only_a_phase(const struct ls_grower *g) {
            count_launches(g->course->history->db, gone_ns) >= LS_LINEAR_AFTER;
 }
 
+/* Whether a request would have failed as well on a device without what grew, and is not just the
+ * next size of the one block that grows. */
+static bool too_large_anyway(const struct ls_grower *g, const struct ls_oom_event *oom,
+                             int64_t capacity) {
+    double grown = (double)(g->last - g->first), others = (double)g->total - grown;
+    double next = (double)g->last + LS_LINEAR_OOM_STEPS * g->per_turn;
+    return capacity > 0 && (double)oom->requested > (double)capacity - others &&
+           !(g->regrown && (double)oom->requested <= next);
+}
+
 /* Whether a failed request came from this loop, and what grows had a good part in it. */
 static bool led_to(const struct ls_grower *g, const struct ls_oom_event *oom, int64_t capacity) {
+    if (too_large_anyway(g, oom, capacity))
+        return false;
     double all = capacity > 0 ? (double)capacity : (double)g->total;
     double held = (g->joined ? 2 : 1) * (double)g->last;
     return held >= LS_LINEAR_OOM_SHARE * all &&

@@ -133,7 +133,6 @@ static void add(struct ls_detect *d, const struct ls_ooms *all, size_t at) {
     } else {
         f->title = ls_oom_title(o);
         f->advice = ls_oom_advice(d, all, o);
-        f->gain_bytes = o->requested;
     }
     json_object_set_new(f->evidence, "why", ls_json_text(why));
     free(why);

@@ -13,6 +13,7 @@
 struct figures {
     struct ls_human asked, capacity, allocated, reserved, gap, pending, cached, driver_free, hole,
         missing, releasable, others, before, with;
+    struct ls_oom_of_driver of_driver;
 };
 
 static struct figures figures_of(const struct ls_oom *o) {
@@ -31,7 +32,19 @@ static struct figures figures_of(const struct ls_oom *o) {
     ls_human_bytes(&f.others, o->others);
     ls_human_bytes(&f.before, o->hole_before);
     ls_human_bytes(&f.with, o->reserved + o->asked);
+    ls_oom_of_driver(&f.of_driver, o);
     return f;
+}
+
+const char *ls_oom_of_driver(struct ls_oom_of_driver *of, const struct ls_oom *o) {
+    struct ls_human requested, asked;
+    ls_human_bytes(&requested, o->requested);
+    ls_human_bytes(&asked, o->asked);
+    if (o->asked > o->requested && strcmp(requested.text, asked.text) != 0)
+        snprintf(of->text, sizeof of->text, " (%s of the driver)", asked.text);
+    else
+        of->text[0] = 0;
+    return of->text;
 }
 
 static bool larger_than_device(const struct ls_oom *o) {
@@ -66,13 +79,13 @@ char *ls_oom_title(const struct ls_oom *o) {
                          "allocator may not take it from",
                          f.asked.text, f.hole.text);
     case LS_OOM_FRAGMENTED:
-        return ls_format("Out of memory, in pieces: %s asked for, %s missing, and %s lay free in "
+        return ls_format("Out of memory, in pieces: %s asked for%s, %s missing, and %s lay free in "
                          "the allocator's own segments",
-                         f.asked.text, f.missing.text, f.cached.text);
+                         f.asked.text, f.of_driver.text, f.missing.text, f.cached.text);
     case LS_OOM_PENDING:
-        return ls_format("Out of memory: %s asked for, while %s that were given back still waited "
-                         "for another stream",
-                         f.asked.text, f.pending.text);
+        return ls_format("Out of memory: %s asked for%s, while %s that were given back still "
+                         "waited for another stream",
+                         f.asked.text, f.of_driver.text, f.pending.text);
     case LS_OOM_LIBRARY:
         return ls_format("Out of memory: %s asked for by %s, beside the framework's allocator, "
                          "which held %s in its cache",
@@ -82,9 +95,9 @@ char *ls_oom_title(const struct ls_oom *o) {
                          "the device's %s",
                          f.asked.text, f.others.text, f.capacity.text);
     case LS_OOM_UNEXPLAINED:
-        return ls_format("Out of memory: %s asked for and refused, though the driver said to have "
-                         "%s free",
-                         f.asked.text, f.driver_free.text);
+        return ls_format("Out of memory: %s asked for%s and refused, though the driver said to "
+                         "have %s free",
+                         f.asked.text, f.of_driver.text, f.driver_free.text);
     default:
         return title_of_live(o, &f);
     }
@@ -175,8 +188,14 @@ char *ls_oom_why(const struct ls_oom *o) {
     }
 }
 
+/* Whether max_split_size_mb can be set below `largest`: PyTorch takes whole MiB, and refuses few. */
+static bool split_limit_possible(int64_t largest) {
+    return (largest - 1) / LS_MIB > LS_SPLIT_LIMIT_FLOOR;
+}
+
 char *ls_fragmentation_advice(const struct ls_ooms *all, int64_t largest) {
     struct ls_human size;
+    bool limit = !(all && all->split_limit) && split_limit_possible(largest);
     if (all && all->expandable)
         return ls_format(
             "Expandable segments are on already, so that switch changes nothing. Make "
@@ -187,9 +206,8 @@ char *ls_fragmentation_advice(const struct ls_ooms *all, int64_t largest) {
         "stays%s%s%s. In the code: make the tensors that stay before the large "
         "temporary, or call torch.cuda.empty_cache() once right after it is gone and "
         "before others are cut from its segment%s.",
-        all && all->split_limit ? "" : "; max_split_size_mb below ",
-        all && all->split_limit ? "" : ls_human_bytes(&size, largest),
-        all && all->split_limit ? "" : " keeps its segment from being cut",
+        limit ? "; max_split_size_mb below " : "", limit ? ls_human_bytes(&size, largest) : "",
+        limit ? " keeps its segment from being cut" : "",
         "; at the failure itself it does nothing, the allocator has given back what it "
         "could");
 }

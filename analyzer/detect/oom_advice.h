@@ -12,6 +12,13 @@ char *ls_oom_title(const struct ls_oom *oom);
 char *ls_oom_why(const struct ls_oom *oom);
 char *ls_oom_advice(const struct ls_detect *d, const struct ls_ooms *all, const struct ls_oom *oom);
 
+/* " (20.0 MiB of the driver)" where that is another amount than the program's request, else "".
+ * Returns of->text. */
+struct ls_oom_of_driver {
+    char text[64];
+};
+const char *ls_oom_of_driver(struct ls_oom_of_driver *of, const struct ls_oom *oom);
+
 /* What helps against memory in pieces, in one or two sentences. `largest`: of the requests that
  * need their segment whole. */
 char *ls_fragmentation_advice(const struct ls_ooms *all, int64_t largest);

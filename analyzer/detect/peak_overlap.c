@@ -15,6 +15,7 @@
 #include "../json_text.h"
 #include "../query.h"
 #include "course.h"
+#include "frames.h"
 #include "thresholds.h"
 
 /* Two values of one line that were there at once. */
@@ -66,12 +67,17 @@ static bool from_host(sqlite3 *db, const struct ls_span *s, int64_t until) {
 
 /* ---- pairs ---- */
 
-/* Made in an earlier step than the other; within a step it is a layer's input. Without steps
- * nothing is known, and it is taken for that. */
+/* Made in an earlier step than the other; within a step it is a layer's input. A step that was told
+ * by its calls may begin with the very one that made the old value, and the step that was cut off
+ * is none of the table's: so the end of the old value's step counts, too. Without steps nothing is
+ * known, and it is taken for that. */
 static bool of_earlier_step(const struct ls_history *h, int64_t old_ns, int64_t new_ns) {
-    for (size_t i = 0; i < h->steps; i++)
-        if (h->step[i].start_ns > old_ns && h->step[i].start_ns <= new_ns)
+    for (size_t i = 0; i < h->steps; i++) {
+        const struct ls_history_step *s = &h->step[i];
+        if ((s->start_ns > old_ns && s->start_ns <= new_ns) ||
+            (s->start_ns <= old_ns && old_ns < s->end_ns && s->end_ns <= new_ns))
             return true;
+    }
     return h->steps == 0;
 }
 
@@ -146,6 +152,18 @@ static bool at_peak(const struct ls_course *c, struct pair *best) {
     return found;
 }
 
+/* By the same calls, line by line; the same stack where there is no Python. (What a framework does
+ * inside of a call differs with the state of its allocator.) */
+static bool same_way(sqlite3 *db, uint32_t x, uint32_t y) {
+    if (x == y)
+        return x != 0;
+    struct ls_frame_cache *cache = ls_frame_cache_new(db);
+    const struct ls_frames *a = ls_frames_of(cache, x), *b = ls_frames_of(cache, y);
+    bool same = a->count && a->count == b->count && ls_frames_common(a, b) == a->count;
+    ls_frame_cache_free(cache);
+    return same;
+}
+
 /* A request of a line that failed while the last value of the same line was there. */
 static bool at_oom(const struct ls_course *c, const struct ls_oom_events *ooms, struct pair *pair) {
     const struct ls_history *h = c->history;
@@ -162,9 +180,14 @@ static bool at_oom(const struct ls_course *c, const struct ls_oom_events *ooms, 
     const struct ls_span *old = largest_at(span, count, oom->ts_ns, &alike);
     bool fits = old && alike == 1 && old->size * 2 > (uint64_t)oom->requested &&
                 of_earlier_step(h, old->start_ns, oom->ts_ns);
+    size_t turns = fits ? turns_of(span, count, old->size) + 1 : 0;
+    /* A line may ask for two things, and each only once. The same way to it twice is a second turn;
+     * where there are no steps, only that or one turn before tells `x = make()`. */
+    if (fits && h->steps == 0 && turns < 2 && !same_way(h->db, old->stack, oom->stack))
+        fits = false;
     if (fits) {
         *pair = (struct pair){.old = old, .oom = oom, .new_bytes = (uint64_t)oom->requested};
-        pair->turns = turns_of(span, count, old->size) + 1;
+        pair->turns = turns;
         struct ls_state state;
         ls_state_at(h, oom->ts_ns, &state);
         pair->live = state.live;

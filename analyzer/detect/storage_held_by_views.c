@@ -3,7 +3,9 @@
  *
  * Four shapes: small views that keep whole storages; parts of one packed storage; kept tensors
  * whose autograd graph holds more than they; and what only reference cycles hold. What belongs to
- * the step that is running is no finding: it goes when the step is over.
+ * the step that is running is no finding: it goes when the step is over. Nor is what an exception
+ * alone holds of a step that failed: that is oom-cascade's matter. A list that grew over many steps
+ * is kept, whether a global variable, a running function's or that of an exception's frame holds it.
  *
  * Main thread only; not for signal handlers.
  */
@@ -16,8 +18,15 @@
 #include "../json_text.h"
 #include "../query.h"
 #include "detect.h"
+#include "oom_facts.h"
 #include "thresholds.h"
 
+/* The step that ran out of memory, with the one before it. */
+struct failure {
+    int64_t from_ns, to_ns;
+};
+
+#define FAILURES 100
 struct held {
     struct ls_detect *d;
     const char *kind;
@@ -25,6 +34,8 @@ struct held {
     bool steps;     /* are known */
     int64_t old_ns; /* what was there before it is kept: when the step before the running one
                        began; without steps, LS_KEPT_AGE before the census */
+    struct failure failure[FAILURES]; /* more than so many are one, from the first to the last */
+    size_t failures;
     int problems, notes;
 };
 
@@ -73,10 +84,23 @@ static bool is_old(const struct held *h, const struct ls_counted_storage *s) {
     return s->start_ns >= 0 && s->start_ns < h->old_ns;
 }
 
+/* The frames of an exception hold it, and nobody else. */
+static bool only_raised(const struct ls_counted_storage *s) {
+    return s->held & LS_HELD_RAISED && only(s, LS_HELD_RAISED | LS_HELD_GRAPH);
+}
+
+/* Made long before, and by no step that failed. */
+static bool outlived_steps(const struct held *h, const struct ls_counted_storage *s) {
+    bool failed = false;
+    for (size_t i = 0; i < h->failures && !failed; i++)
+        failed = s->start_ns >= h->failure[i].from_ns && s->start_ns <= h->failure[i].to_ns;
+    return is_old(h, s) && !failed;
+}
+
 static bool wasted(const struct ls_counted_storage *s, void *context) {
     uint64_t covered;
-    (void)context;
-    if (!s->held || s->held & LS_HELD_LOST || only(s, LS_HELD_GRAPH) || only(s, LS_HELD_RAISED))
+    if (!s->held || s->held & LS_HELD_LOST || only(s, LS_HELD_GRAPH) ||
+        (only_raised(s) && !outlived_steps(context, s)))
         return false;
     parts_of(s, &covered);
     return (double)covered <= LS_VIEWS_COVER * (double)s->bytes;
@@ -89,10 +113,32 @@ static bool packed(const struct ls_counted_storage *s, void *context) {
            parts_of(s, &covered) >= LS_STORAGE_PARTS;
 }
 
+/* Bytes that only this tensor's graph holds, of before the running step, and of before a failed one
+ * where an exception holds the tensor. */
+static uint64_t old_behind(const struct held *h, const struct ls_counted_storage *holder) {
+    const char *path = ls_census_path(holder);
+    size_t length = path ? strlen(path) : 0;
+    uint64_t bytes = 0;
+    for (size_t i = 0; path && i < h->census.storages; i++) {
+        const struct ls_counted_storage *s = &h->census.storage[i];
+        bool counts = only(s, LS_HELD_GRAPH) &&
+                      (only_raised(holder) ? outlived_steps(h, s) : is_old(h, s));
+        const char *way = counts ? ls_census_path(s) : NULL;
+        if (way && strncmp(way, path, length) == 0 && strncmp(way + length, ".grad_fn", 8) == 0)
+            bytes += s->bytes;
+    }
+    return bytes;
+}
+
+/* total += loss: made anew in each step, but its graph reaches back. */
+static bool reaches_back_from(const struct held *h, const struct ls_counted_storage *s) {
+    return 2 * old_behind(h, s) >= s->held_by_graph;
+}
+
 static bool has_graph(const struct ls_counted_storage *s, void *context) {
-    (void)context;
     return s->held_by_graph > 0 && s->held && !(s->held & LS_HELD_LOST) &&
-           !only(s, LS_HELD_RAISED) && !only(s, LS_HELD_GRAPH);
+           !only(s, LS_HELD_GRAPH) &&
+           (!only_raised(s) || outlived_steps(context, s) || reaches_back_from(context, s));
 }
 
 static bool in_cycle(const struct ls_counted_storage *s, void *context) {
@@ -109,7 +155,7 @@ static enum kept kept(const struct held *h, const struct ls_storage_group *g) {
     for (size_t i = 0; i < g->storages; i++)
         old += is_old(h, g->storage[i]);
     if (2 * old > g->storages || (old && g->storages >= LS_KEPT_COUNT && strchr(g->pattern, '*')))
-        return KEPT;
+        return h->steps || !only_raised(g->storage[0]) ? KEPT : UNKNOWN;
     return h->steps ? RECENT : UNKNOWN;
 }
 
@@ -156,6 +202,8 @@ static struct ls_finding *add(struct held *h, const char *shape, enum ls_severit
     json_object_set_new(f->evidence, "shape", json_string(shape));
     json_object_set_new(f->evidence, "census", json_integer(h->census.id));
     json_object_set_new(f->evidence, "census_ns", json_integer(h->census.ts_ns));
+    if (h->census.oom)
+        json_object_set_new(f->evidence, "oom", json_integer(h->census.oom));
     json_object_set_new(f->evidence, "path", ls_json_text(g->pattern));
     json_object_set_new(f->evidence, "storage_bytes", json_integer((json_int_t)g->bytes));
     return f;
@@ -184,9 +232,11 @@ static void add_rows(struct ls_finding *f, const struct ls_storage_group *g) {
     json_object_set_new(f->evidence, "rows", rows);
 }
 
-/* "losses[*]", or words where no path is known. */
+/* "losses[*]", or words where no path is known. A variable of an exception's frame is told like any
+ * other function's: "train.py:13 main: losses[*]". */
 static const char *named(const struct ls_storage_group *g) {
-    return *g->pattern ? g->pattern : "something that no path leads to";
+    const char *at = strncmp(g->pattern, "exception ", 10) == 0 ? strstr(g->pattern, " at ") : NULL;
+    return at ? at + 4 : *g->pattern ? g->pattern : "something that no path leads to";
 }
 
 /* "float32 [1,1024]" of what stands for the group. */
@@ -300,27 +350,12 @@ static void tell_packed(struct held *h, const struct ls_storage_group *g) {
     add_rows(f, g);
 }
 
-/* Bytes that only this tensor's graph holds, of before the running step. */
-static uint64_t old_behind(const struct held *h, const struct ls_counted_storage *holder) {
-    const char *path = ls_census_path(holder);
-    size_t length = path ? strlen(path) : 0;
-    uint64_t bytes = 0;
-    for (size_t i = 0; path && i < h->census.storages; i++) {
-        const struct ls_counted_storage *s = &h->census.storage[i];
-        const char *way = only(s, LS_HELD_GRAPH) && is_old(h, s) ? ls_census_path(s) : NULL;
-        if (way && strncmp(way, path, length) == 0 && strncmp(way + length, ".grad_fn", 8) == 0)
-            bytes += s->bytes;
-    }
-    return bytes;
-}
-
 static void tell_graph(struct held *h, const struct ls_storage_group *g) {
     struct ls_human own, graph, count;
     int64_t bytes = (int64_t)g->held_by_graph;
     enum kept is_kept = kept_graph(h, g);
-    /* total += loss: made anew in each step, but its graph reaches back. */
-    bool reaches_back = is_kept == RECENT && g->storages == 1 &&
-                        2 * old_behind(h, g->storage[0]) >= g->held_by_graph;
+    bool reaches_back =
+        is_kept == RECENT && g->storages == 1 && reaches_back_from(h, g->storage[0]);
     if (bytes < LS_CENSUS_BYTES || (is_kept == RECENT && !reaches_back))
         return;
     if (is_kept == UNKNOWN && ls_share_of_memory(h->d, bytes) < LS_SHARE_PROBLEM)
@@ -453,6 +488,23 @@ static int64_t step_before(sqlite3 *db, int64_t ns) {
     return step_ns;
 }
 
+/* Without steps what is of the last part of the time before `ns` is not kept. */
+static int64_t old_before(const struct held *h, int64_t ns) {
+    int64_t old_ns = h->steps ? step_before(h->d->db, ns) : -1;
+    return old_ns >= 0 ? old_ns : ns - (int64_t)(LS_KEPT_AGE * (double)(ns - h->d->begin_ns));
+}
+
+static int find_failures(struct held *h) {
+    int rc;
+    const struct ls_ooms *all = ls_ooms_of(h->d, &rc);
+    size_t count = all ? all->count : 0;
+    h->failures = count > FAILURES ? 1 : count;
+    for (size_t i = 0; i < h->failures; i++)
+        h->failure[i] = (struct failure){.from_ns = old_before(h, all->oom[i].ts_ns),
+                                         .to_ns = all->oom[count > FAILURES ? count - 1 : i].ts_ns};
+    return rc;
+}
+
 static void look(struct held *h, bool (*want)(const struct ls_counted_storage *, void *),
                  void (*tell)(struct held *, const struct ls_storage_group *)) {
     struct ls_storage_group *group;
@@ -477,16 +529,15 @@ static int run(struct ls_detect *d, const struct ls_detector *self) {
         return skip(d, self->kind);
     if (!ls_census_load(&h.census, d->db, id))
         return sqlite3_errcode(d->db);
-    h.old_ns = step_before(d->db, h.census.ts_ns);
-    h.steps = h.old_ns >= 0;
-    if (!h.steps)
-        h.old_ns = h.census.ts_ns - (int64_t)(LS_KEPT_AGE * (double)(h.census.ts_ns - d->begin_ns));
+    h.steps = step_before(d->db, h.census.ts_ns) >= 0;
+    h.old_ns = old_before(&h, h.census.ts_ns);
+    int rc = find_failures(&h);
     look(&h, wasted, tell_waste);
     look(&h, has_graph, tell_graph);
     look_for_cycles(&h);
     look(&h, packed, tell_packed);
     ls_census_free(&h.census);
-    return SQLITE_OK;
+    return rc;
 }
 
 const struct ls_detector ls_detect_storage_held_by_views = {"storage-held-by-views", run};

@@ -199,6 +199,11 @@
 #define LS_DELAY_OWN_SHARE 0.5
 #define LS_DELAY_OWN_BYTES (64 << 20)
 
+/* In an interpreter that was stripped gc.collect() shows as frames without a name: five of 3.11
+ * between its line and the tensor, and more for what is nested. A list or dict of tensors that is
+ * cleared, deleted or replaced has one to three. */
+#define LS_DELAY_UNNAMED 5
+
 /* --- ratchet ----------------------------------------------------------------------------- */
 
 /* The first two steps ask for everything once: in the first the gradients and the optimizer's

@@ -1,7 +1,8 @@
 """A loop that still holds the old value while it makes the new one.
 
-Usage: c04_overlap.py MEBIBYTES [held | dropped | chain | loader]
+Usage: c04_overlap.py MEBIBYTES [held | growing | dropped | chain | loader]
   held     x = make(): the old x is there until the new one is
+  growing  the same with an attribute, 2 MiB more in each step
   dropped  the same with `del x` before
   chain    x = layer(x): the new one is made of the old one
   loader   the next batch is fetched while the present one is worked on
@@ -26,6 +27,21 @@ def held():
         x = make(seed)
         x.sum()
     return x
+
+
+class Cache:
+    table = None
+
+    def refresh(self, size):
+        self.table = torch.zeros(size << 20, dtype=torch.uint8, device="cuda")  # SITE: c04 refresh
+
+
+def growing():
+    weights, cache = torch.empty(20 << 20, dtype=torch.uint8, device="cuda"), Cache()
+    for i in range(60):
+        cache.refresh(MIB + 2 * i)
+        torch.cuda.synchronize()
+    return weights
 
 
 def dropped():
@@ -54,5 +70,5 @@ def loader():
             batch.sum()
 
 
-{"held": held, "dropped": dropped, "chain": chain, "loader": loader}[MODE]()
+{"held": held, "growing": growing, "dropped": dropped, "chain": chain, "loader": loader}[MODE]()
 print(f"bytes={ELEMENTS * 4}")

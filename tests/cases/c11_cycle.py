@@ -1,10 +1,12 @@
 """Training steps whose tensors hang on a reference cycle: they stay until Python's collector runs.
 
-Usage: c11_cycle.py STEPS [cycle | kept | broken | never]
-  cycle   the collector runs by itself, every few steps
-  kept    the same amounts, held on purpose for a few steps and then dropped by hand
-  broken  the cycle is broken in each step: nothing waits
-  never   the collector is switched off: it grows
+Usage: c11_cycle.py STEPS [cycle | explicit | kept | nested | broken | never]
+  cycle     the collector runs by itself, every few steps
+  explicit  the program calls the collector, every few steps
+  kept      the same amounts, held on purpose for a few steps and then dropped by hand
+  nested    as kept, each inside of other objects
+  broken    the cycle is broken in each step: nothing waits
+  never     the collector is switched off: it grows
 Prints what one step's tensors take, and the most steps whose tensors waited at once.
 """
 
@@ -60,12 +62,19 @@ def main():
         most = max(most, waiting)
         if MODE == "broken":
             step.run = None
+        if MODE == "nested":
+            step.run = None
+            held.append({"step": [(step,)]})
+            if len(held) == GENERATIONS:
+                held.clear()
         if MODE == "kept":
             step.run = None
             held.append(step)
             if len(held) == GENERATIONS:
                 held.clear()  # SITE: c11 drop
         del step
+        if MODE == "explicit" and waiting == GENERATIONS:
+            gc.collect()  # SITE: c11 collect
         bystanders.extend(Node() for _ in range(370))
     print(f"step_bytes={2 * SIDE * SIDE * 4} steps={STEPS} waiting={most}")
 

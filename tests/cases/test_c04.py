@@ -29,6 +29,22 @@ def test_the_old_value_is_in_the_way(case):
     case.only("peak-overlap", "oom")
 
 
+def test_the_old_value_of_a_step_that_begins_with_it(case):
+    """The value grows, and the step that made the last one begins with its own request."""
+    case.play("c04_overlap", 90, "growing", memory="300M", status=1)
+    found, failed = case.one("peak-overlap", "problem"), case.one("oom", "problem")["evidence"]["requested"]
+    assert found["evidence"]["enough_without_it"] is True
+    assert found["bytes"] == failed - 2 * MIB
+    case.at(found, "c04_overlap.py", "c04 refresh", "refresh")
+
+
+def test_two_requests_on_one_line(program):
+    """Without steps and without a second turn nothing tells an old value from one that is needed."""
+    program.play_app("last_request", "twice", memory="2G", status=1)
+    program.one("oom", "problem")
+    program.none("peak-overlap")
+
+
 def test_overlap_without_a_failure(case):
     """Noted; with twice the memory there, nobody has to do anything."""
     case.play("c04_overlap", 128, "held", memory="4G")

@@ -30,3 +30,10 @@ def test_nothing_larger_comes(case, mode):
     case.play("c06_image_sizes", 40, mode, memory="2G")
     case.none("ratchet", "leak", "linear-growth", "delayed-release", "pool-miss", "peak-overlap")
     assert {f["kind"] for f in case.above_info()} <= {"pageable-copy"}, case.summary()
+
+
+def test_a_buffer_made_anew_for_a_larger_request(program):
+    """No growth: what it held before is given back, and the request that failed is larger than the device."""
+    program.play_app("last_request", "scratch", memory="4G", status=1)
+    program.one("oom", "problem")
+    program.none("linear-growth", "delayed-release", "peak-overlap", "pool-miss")

@@ -19,9 +19,22 @@ def test_a_cycle_that_waits_for_the_collector(case):
     case.only("delayed-release")
 
 
-def test_held_on_purpose(case):
+def test_a_collector_that_the_program_calls(case):
+    """Also where the interpreter's functions have no names: then it is linked, and the advice says of what line."""
+    case.play("c11_cycle", 60, "explicit", memory="2G")
+    counted, found = case.printed(), case.one("delayed-release")
+    evidence = found["evidence"]
+    assert evidence["collector"] is True and evidence["confidence"] in ("linked", "seen")
+    assert evidence["bytes_per_step"] == counted["step_bytes"] and evidence["generations"] == 5
+    assert "circle" in found["advice"]
+    if evidence["confidence"] == "linked":
+        assert "c11_cycle.py:" in found["advice"] and "gc.collect()" in found["title"]
+
+
+@pytest.mark.parametrize("mode", ["kept", "nested"])
+def test_held_on_purpose(case, mode):
     """Some steps' tensors kept and dropped together by the program: told, but no fault by itself."""
-    case.play("c11_cycle", 60, "kept", memory="2G")
+    case.play("c11_cycle", 60, mode, memory="2G")
     counted, found = case.printed(), case.one("delayed-release", "info")
     assert found["evidence"]["collector"] is False
     assert found["evidence"]["bytes_per_step"] == counted["step_bytes"]

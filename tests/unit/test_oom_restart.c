@@ -88,6 +88,15 @@ COURSE(asks_in_pieces) {
 }
 TESTS(asks_in_pieces, "driver 40/60 of 0/- free - x2 at 20 flushed 0:0 in 0 waited 0", "1:20 1:20")
 
+/* A report of damage, which names another device than that of the memory. */
+COURSE(other_device) {
+    reserved = 100 * (int64_t)MIB;
+    ON(1, 1, cudaMalloc, C10, 0, 0x10000000, 100 * MIB);
+    report(C10, 0x10000000, 90 * (int64_t)MIB);
+    CALL(1, cudaMalloc, USER, NO_MEMORY, 0, 10 * MIB); /* 30 */
+}
+TESTS(other_device, "driver 10/10 of 90/100 free - x1 at 30 flushed 0:0 in 0 waited 0", "1:10")
+
 /* A census was tied to the row before the allocator gave up, which gave the row another number. */
 static void test_census(void **state) {
     (void)state;
@@ -137,10 +146,11 @@ static void test_impossible(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_block_ends),  cmocka_unit_test(test_frees_nothing),
-        cmocka_unit_test(test_final),       cmocka_unit_test(test_not_final),
-        cmocka_unit_test(test_freed_after), cmocka_unit_test(test_asks_in_pieces),
-        cmocka_unit_test(test_census),      cmocka_unit_test(test_impossible),
+        cmocka_unit_test(test_block_ends),   cmocka_unit_test(test_frees_nothing),
+        cmocka_unit_test(test_final),        cmocka_unit_test(test_not_final),
+        cmocka_unit_test(test_freed_after),  cmocka_unit_test(test_asks_in_pieces),
+        cmocka_unit_test(test_other_device), cmocka_unit_test(test_census),
+        cmocka_unit_test(test_impossible),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
