@@ -48,7 +48,7 @@ static const struct argp oom_argp = {
     .options =
         (const struct argp_option[]){
             {"all", 'a', NULL, 0, "Every holder and every finding, not only one screen", 0},
-            {"event", 'e', "N", 0, "The N-th one; else the first that the program got to see", 0},
+            {"event", 'e', "N", 0, "The N-th event, errors and stalls; else the first error", 0},
             {"json", 'j', NULL, 0, "Write JSON", 0},
             {0}},
     .parser = parse_oom,
@@ -66,10 +66,12 @@ static int show(const struct ls_trace *trace, const struct oom_options *options,
     struct ls_story story;
     int rc = ls_story_load(&story, trace, histories, (size_t)options->number);
     int status = LS_EXIT_OK;
+    char words[80];
     bool missing = rc == SQLITE_OK && options->number && !story.oom;
     if (missing)
-        ls_complain(trace->path, "there is no event %ld: memory ran out %zu times", options->number,
-                    story.events.count);
+        ls_complain(trace->path, "there is no event %ld: the recording has %zu (%s)",
+                    options->number, story.events.count,
+                    ls_oom_events_words(&story.events, words, sizeof words));
     else if (rc == SQLITE_OK)
         rc = options->json ? ls_render_oom_json(trace, &story, stdout)
                            : ls_render_oom(trace, &story, options->all, stdout);

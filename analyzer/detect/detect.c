@@ -185,6 +185,15 @@ static void gather_calls(struct ls_detect *d) {
         d->capacity = LS_CAPACITY_UNKNOWN;
 }
 
+static bool died_of_oom(const struct ls_detect *d) {
+    return ls_query_int(
+               d->db, 0,
+               "SELECT EXISTS(SELECT 1 FROM oom WHERE id = (SELECT MAX(id) FROM oom) AND recovered = 0"
+               " AND NOT EXISTS(SELECT 1 FROM call WHERE call.id > COALESCE(oom.last_call, oom.id)"
+               " AND status = 0 AND api IN (SELECT id FROM api WHERE class IN ('launch', 'graph',"
+               " 'copy', 'device_alloc', 'async_alloc', 'managed_alloc'))))") > 0;
+}
+
 static void gather(struct ls_detect *d) {
     sqlite3 *db = d->db;
     gather_calls(d);
@@ -200,17 +209,27 @@ static void gather(struct ls_detect *d) {
     d->pytorch =
         ls_query_int(db, 0, "SELECT COUNT(*) FROM module WHERE path LIKE '%/libc10_cuda.so%'") > 0;
     d->running = !ls_ending_known(db);
+    d->died_of_oom = died_of_oom(d);
     /* Calls without a stack or a name are there all the same. */
     d->lost = ls_query_int(
         db, 0, "SELECT SUM(count) FROM lost WHERE reason NOT IN ('stacks', 'kernel-names')");
 }
 
-/* Severity first; then the share of the run or of the device that the change would give back. */
+/* What ended the program, or says why: the failure itself, and what refers to it. */
+static bool of_the_end(const struct ls_detect *d, const struct ls_finding *f) {
+    return d->died_of_oom && (strncmp(f->kind, "oom", 3) == 0 ||
+                              json_is_integer(json_object_get(f->evidence, "oom")));
+}
+
+/* Severity first; then what the program died of; then the share of the run or of the device that
+ * the change would give back. */
 static int by_rank(const void *a, const void *b, void *detect) {
     const struct ls_finding *x = a, *y = b;
     const struct ls_detect *d = detect;
     if (x->severity != y->severity)
         return x->severity > y->severity ? -1 : 1;
+    if (of_the_end(d, x) != of_the_end(d, y))
+        return of_the_end(d, x) ? -1 : 1;
     double share[2];
     const struct ls_finding *both[] = {x, y};
     for (int i = 0; i < 2; i++) {

@@ -44,6 +44,7 @@ struct ls_detect {
     bool capacity_known;
     bool abrupt;           /* it ended without its exit handlers: a signal, abort, _exit */
     bool running;          /* it has no end yet */
+    bool died_of_oom;      /* it did nothing more after it had found no memory */
     bool pytorch;          /* its libraries were loaded */
     int64_t out_of_memory; /* calls that found no memory */
     int64_t lost;          /* events that are missing from the trace */

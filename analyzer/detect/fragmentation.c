@@ -21,14 +21,13 @@
 static char *title_of_parts(const struct ls_oom *o, const struct ls_oom_pins *pins) {
     struct ls_human free, hole, live, asked, missing, segments;
     struct ls_oom_of_driver of_driver;
-    return ls_format("%s lay free in %s %s, in pieces of at most %s beside %s of live blocks: "
-                     "in one piece it would have served the %s asked for%s, %s were missing",
-                     ls_human_bytes(&free, pins->free),
-                     ls_human_count(&segments, (int64_t)pins->count),
-                     ls_plural((int64_t)pins->count, "segment", "segments"),
-                     ls_human_bytes(&hole, o->hole), ls_human_bytes(&live, pins->live),
-                     ls_human_bytes(&asked, o->requested), ls_oom_of_driver(&of_driver, o),
-                     ls_human_bytes(&missing, o->missing));
+    return ls_format(
+        "%s lay free in %s %s, in pieces of at most %s beside %s of live blocks: "
+        "in one piece it would have served the %s asked for%s, %s were missing",
+        ls_human_bytes(&free, pins->free), ls_human_count(&segments, (int64_t)pins->count),
+        ls_plural((int64_t)pins->count, "segment", "segments"), ls_human_bytes(&hole, o->hole),
+        ls_human_bytes(&live, pins->live), ls_human_bytes(&asked, o->requested),
+        ls_oom_of_driver(&of_driver, o), ls_human_bytes(&missing, o->missing));
 }
 
 static void describe_pins(const struct ls_oom *o, const struct ls_oom_pins *pins,
@@ -45,17 +44,18 @@ static void describe_pins(const struct ls_oom *o, const struct ls_oom_pins *pins
     if (pins->parts)
         f->title = title_of_parts(o, pins);
     else if (pins->count == 1)
-        f->title = ls_format("One segment of %s is held by %s (%s) in %s %s: without them %s%s would "
-                             "have fitted, %s were missing",
-                             size.text, live.text, share.text, count.text,
-                             ls_plural(pins->blocks, "block", "blocks"), asked.text, of_driver.text,
-                             missing.text);
+        f->title = ls_format(
+            "One segment of %s is held by %s (%s) in %s %s: without them %s%s would "
+            "have fitted, %s were missing",
+            size.text, live.text, share.text, count.text,
+            ls_plural(pins->blocks, "block", "blocks"), asked.text, of_driver.text, missing.text);
     else
-        f->title = ls_format("%s segments, %s, are held by %s (%s) in %s %s: without them %s%s would "
-                             "have fitted, %s were missing",
-                             ls_human_count(&segments, (int64_t)pins->count), size.text, live.text,
-                             share.text, count.text, ls_plural(pins->blocks, "block", "blocks"),
-                             asked.text, of_driver.text, missing.text);
+        f->title =
+            ls_format("%s segments, %s, are held by %s (%s) in %s %s: without them %s%s would "
+                      "have fitted, %s were missing",
+                      ls_human_count(&segments, (int64_t)pins->count), size.text, live.text,
+                      share.text, count.text, ls_plural(pins->blocks, "block", "blocks"),
+                      asked.text, of_driver.text, missing.text);
 }
 
 static char *why_of_pins(const struct ls_oom *o, const struct ls_oom_pins *pins) {
@@ -126,14 +126,14 @@ static void add_of_oom(struct ls_detect *d, const struct ls_ooms *all, const str
     char *why = why_of_pins(o, &pins);
     json_object_update_new(
         f->evidence,
-        json_pack("{s:i, s:I, s:o, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:o, s:o}", "device",
-                  o->device, "oom", (json_int_t)o->id, "request_site", ls_json_text(o->site),
-                  "requested", (json_int_t)o->requested, "asked_of_driver", (json_int_t)o->asked,
-                  "device_free", (json_int_t)o->driver_free,
-                  "missing", (json_int_t)o->missing, "allocated", (json_int_t)o->allocated,
-                  "reserved", (json_int_t)o->reserved, "pinned_size", (json_int_t)pins.size,
-                  "pinned_live", (json_int_t)pins.live, "pinned_segments", (json_int_t)pins.count,
-                  "segments", ls_pieces_json(pins.piece, pins.pieces), "pinned_by", sites));
+        json_pack("{s:i, s:I, s:o, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:o, s:o}",
+                  "device", o->device, "oom", (json_int_t)o->id, "request_site",
+                  ls_json_text(o->site), "requested", (json_int_t)o->requested, "asked_of_driver",
+                  (json_int_t)o->asked, "device_free", (json_int_t)o->driver_free, "missing",
+                  (json_int_t)o->missing, "allocated", (json_int_t)o->allocated, "reserved",
+                  (json_int_t)o->reserved, "pinned_size", (json_int_t)pins.size, "pinned_live",
+                  (json_int_t)pins.live, "pinned_segments", (json_int_t)pins.count, "segments",
+                  ls_pieces_json(pins.piece, pins.pieces), "pinned_by", sites));
     json_object_set_new(f->evidence, "parts", json_boolean(pins.parts));
     json_object_set_new(f->evidence, "why", ls_json_text(why));
     free(why);

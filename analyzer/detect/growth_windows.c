@@ -20,12 +20,15 @@ static struct ls_window *add_window(struct ls_windows *all, struct ls_window win
     return &all->at[all->count++];
 }
 
+#define THREADS_MOST 65536 /* numbers of threads that are looked at */
+
 /* ---- loops ---- */
 
 struct loop {
     int number;
     size_t steps;
     size_t launching, copying; /* of them: with launches; with copies from or to the host */
+    size_t training;           /* with work of autograd's own threads: a backward pass */
     bool told;                 /* by the program or its optimizer; else by a pattern of calls */
     bool last;                 /* the recording ends in it */
 };
@@ -38,12 +41,39 @@ static int by_steps(const void *a, const void *b) {
 static void add_loop(const struct ls_history *h, struct loop loop, size_t most,
                      struct ls_windows *all) {
     struct ls_window *w = add_window(all, (struct ls_window){.loop = loop.number});
-    w->bare = !loop.told && loop.copying * 2 < loop.steps;
+    w->bare = !loop.told && loop.copying * 2 < loop.steps && loop.training * 2 < loop.steps;
     w->stride = (loop.steps + most - 1) / most;
     w->ts_ns = ls_course_new(loop.steps / w->stride + 1, sizeof *w->ts_ns);
     for (size_t i = 0, n = 0; i < h->steps; i++)
         if (h->step[i].loop == loop.number && n++ % w->stride == 0)
             w->ts_ns[w->samples++] = h->step[i].start_ns;
+}
+
+/* Steps in which a thread of autograd's took memory. A model's layers, one after the other, have
+ * none. */
+static void count_backward(const struct ls_history *h, struct loop *loop) {
+    bool *autograd = ls_course_new(THREADS_MOST, sizeof *autograd);
+    sqlite3_stmt *stmt;
+    size_t span = 0;
+    if (sqlite3_prepare_v2(h->db,
+                           "SELECT id FROM thread WHERE name LIKE 'pt\\_autograd%' ESCAPE '\\'", -1,
+                           &stmt, NULL) == SQLITE_OK)
+        while (sqlite3_step(stmt) == SQLITE_ROW)
+            if (sqlite3_column_int64(stmt, 0) < THREADS_MOST && sqlite3_column_int64(stmt, 0) > 0)
+                autograd[sqlite3_column_int64(stmt, 0)] = true;
+    sqlite3_finalize(stmt);
+    for (size_t i = 0; i < h->steps; i++) {
+        bool seen = false;
+        for (; span < h->spans && h->span[span].start_ns < h->step[i].end_ns; span++)
+            seen = seen || (h->span[span].start_ns >= h->step[i].start_ns &&
+                            h->span[span].thread < THREADS_MOST && autograd[h->span[span].thread]);
+        for (size_t k = 0; seen && k < h->steps && loop[k].number; k++)
+            if (loop[k].number == h->step[i].loop) {
+                loop[k].training++;
+                break;
+            }
+    }
+    free(autograd);
 }
 
 static struct loop *read_loops(const struct ls_history *h) {
@@ -65,17 +95,19 @@ static struct loop *read_loops(const struct ls_history *h) {
         loop[i].last = h->end_ns - end <= 2 * (end - start) / (int64_t)loop[i].steps;
     }
     sqlite3_finalize(stmt);
+    count_backward(h, loop);
     return loop;
 }
 
-/* Whether its turns are a program's iterations: they work, and either the host has a part in them
- * or there are more than a model has layers, or a data set has parts. Copies alone are work where
- * nothing comes after them: else something was loaded. */
+/* Whether its turns are a program's iterations: they work, and either the host has a part in them,
+ * or they train, or there are more than a model has layers, or a data set has parts. Copies alone
+ * are work where nothing comes after them: else something was loaded. */
 static bool iterates(const struct loop *loop) {
     bool works =
         loop->launching * 2 >= loop->steps || (loop->last && loop->copying * 2 >= loop->steps);
     return loop->steps >= LS_LINEAR_SAMPLES && works &&
-           (loop->told || loop->copying * 2 >= loop->steps || loop->steps >= LS_LINEAR_BARE_STEPS);
+           (loop->told || loop->copying * 2 >= loop->steps || loop->training * 2 >= loop->steps ||
+            loop->steps >= LS_LINEAR_BARE_STEPS);
 }
 
 static void add_loops(const struct ls_history *h, size_t most, struct ls_windows *all) {

@@ -363,23 +363,13 @@ static void skip_running(struct ls_detect *d, const struct ls_detector *self,
                    ls_plural(live, "allocation", "allocations"));
 }
 
-/* The program did nothing more after it had found no memory: what it would have freed is not known.
- */
-static bool died_of_oom(const struct ls_detect *d) {
-    return ls_query_int(
-               d->db, 0,
-               "SELECT EXISTS(SELECT 1 FROM oom WHERE id = (SELECT MAX(id) FROM oom) AND recovered = 0"
-               " AND NOT EXISTS(SELECT 1 FROM call WHERE call.id > COALESCE(oom.last_call, oom.id)"
-               " AND status = 0 AND api IN (SELECT id FROM api WHERE class IN ('launch', 'graph',"
-               " 'copy', 'device_alloc', 'async_alloc', 'managed_alloc'))))") > 0;
-}
-
 static void report_groups(struct ls_detect *d, const struct ls_detector *self, struct groups *all) {
     bool frees_others =
         ls_query_int(d->db, 0, "SELECT EXISTS(SELECT 1 FROM allocation WHERE end_reason = 0)") > 0;
-    enum manners manners = !frees_others    ? FREES_NOTHING
-                           : died_of_oom(d) ? DIED_OF_OOM
-                                            : FREES_OTHERS;
+    enum manners manners = !frees_others ? FREES_NOTHING
+                           : d->died_of_oom
+                               ? DIED_OF_OOM /* what it would have freed is not known */
+                               : FREES_OTHERS;
     int64_t live = 0, live_bytes = 0;
     for (size_t i = 0; i < all->count; i++) {
         struct group *g = &all->at[i];

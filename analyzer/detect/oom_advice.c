@@ -5,6 +5,9 @@
  */
 #include "oom_advice.h"
 
+#include <stdio.h>
+#include <string.h>
+
 #include "../human.h"
 #include "oom_pool.h"
 #include "thresholds.h"
@@ -112,8 +115,8 @@ static char *why_of_live(const struct ls_oom *o, const struct figures *f) {
             "Nothing else of this program was live on the device: the request alone is "
             "more than it has, or others hold the rest.");
     if (!o->reported)
-        return ls_format("The program's own live memory on the device was %s%s%s; holders are in "
-                         "evidence.holders.",
+        return ls_format("The program's own live memory on the device was %s%s%s; who "
+                         "holds it: 'who holds it' in layoutspy oom.",
                          f->allocated.text, o->capacity > 0 ? " of " : "",
                          o->capacity > 0 ? f->capacity.text : "");
     if (o->cached > 0 && o->cached >= o->missing)
@@ -188,9 +191,9 @@ char *ls_oom_why(const struct ls_oom *o) {
     }
 }
 
-/* Whether max_split_size_mb can be set below `largest`: PyTorch takes whole MiB, and refuses few. */
+/* Whether max_split_size_mb can be below `largest`: PyTorch takes whole MiB, and refuses few. */
 static bool split_limit_possible(int64_t largest) {
-    return (largest - 1) / LS_MIB > LS_SPLIT_LIMIT_FLOOR;
+    return ((largest - 1) & -((int64_t)1 << 20)) > LS_SPLIT_LIMIT_FLOOR;
 }
 
 char *ls_fragmentation_advice(const struct ls_ooms *all, int64_t largest) {
@@ -218,11 +221,13 @@ static char *advice_of_live(const struct ls_detect *d, const struct ls_oom *o) {
                          "shape or a count.");
     if (!o->reported && !(o->history && o->history->framework))
         return ls_format("Free what is no longer needed before this point, or work in smaller "
-                         "pieces. evidence.holders says which lines hold the memory.");
-    return ls_format("Less live memory: a smaller batch, %sor drop what the lines in "
-                     "evidence.holders still hold and no longer need. Settings of the allocator "
-                     "and emptying its cache change nothing here.",
-                     d->pytorch ? "activation checkpointing, a smaller type, " : "");
+                         "pieces; above all at the lines that hold most ('who holds it' in "
+                         "layoutspy oom).");
+    return ls_format(
+        "Less live memory: a smaller batch, %sor drop what the lines that "
+        "hold most ('who holds it' in layoutspy oom) no longer need. Settings of the allocator "
+        "and emptying its cache change nothing here.",
+        d->pytorch ? "activation checkpointing, a smaller type, " : "");
 }
 
 char *ls_oom_advice(const struct ls_detect *d, const struct ls_ooms *all, const struct ls_oom *o) {
@@ -264,7 +269,7 @@ char *ls_oom_advice(const struct ls_detect *d, const struct ls_ooms *all, const 
                          "have had room.");
     case LS_OOM_UNEXPLAINED:
         return ls_format("Run it once more alone on the device; if it fails again, look at the "
-                         "calls before it (evidence.sequence).");
+                         "calls before it ('tried' in layoutspy oom).");
     default:
         return advice_of_live(d, o);
     }

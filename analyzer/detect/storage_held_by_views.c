@@ -5,7 +5,8 @@
  * whose autograd graph holds more than they; and what only reference cycles hold. What belongs to
  * the step that is running is no finding: it goes when the step is over. Nor is what an exception
  * alone holds of a step that failed: that is oom-cascade's matter. A list that grew over many steps
- * is kept, whether a global variable, a running function's or that of an exception's frame holds it.
+ * is kept, whether a global variable, a running function's or that of an exception's frame holds
+ * it.
  *
  * Main thread only; not for signal handlers.
  */
@@ -18,24 +19,14 @@
 #include "../json_text.h"
 #include "../query.h"
 #include "detect.h"
-#include "oom_facts.h"
+#include "held_age.h"
 #include "thresholds.h"
 
-/* The step that ran out of memory, with the one before it. */
-struct failure {
-    int64_t from_ns, to_ns;
-};
-
-#define FAILURES 100
 struct held {
     struct ls_detect *d;
     const char *kind;
     struct ls_census census;
-    bool steps;     /* are known */
-    int64_t old_ns; /* what was there before it is kept: when the step before the running one
-                       began; without steps, LS_KEPT_AGE before the census */
-    struct failure failure[FAILURES]; /* more than so many are one, from the first to the last */
-    size_t failures;
+    struct ls_held_age age;
     int problems, notes;
 };
 
@@ -80,27 +71,16 @@ static bool only(const struct ls_counted_storage *s, int held) {
     return s->held && !(s->held & ~held);
 }
 
-static bool is_old(const struct held *h, const struct ls_counted_storage *s) {
-    return s->start_ns >= 0 && s->start_ns < h->old_ns;
-}
-
 /* The frames of an exception hold it, and nobody else. */
 static bool only_raised(const struct ls_counted_storage *s) {
     return s->held & LS_HELD_RAISED && only(s, LS_HELD_RAISED | LS_HELD_GRAPH);
 }
 
-/* Made long before, and by no step that failed. */
-static bool outlived_steps(const struct held *h, const struct ls_counted_storage *s) {
-    bool failed = false;
-    for (size_t i = 0; i < h->failures && !failed; i++)
-        failed = s->start_ns >= h->failure[i].from_ns && s->start_ns <= h->failure[i].to_ns;
-    return is_old(h, s) && !failed;
-}
-
 static bool wasted(const struct ls_counted_storage *s, void *context) {
+    const struct held *h = context;
     uint64_t covered;
     if (!s->held || s->held & LS_HELD_LOST || only(s, LS_HELD_GRAPH) ||
-        (only_raised(s) && !outlived_steps(context, s)))
+        (only_raised(s) && !ls_held_outlived(&h->age, s)))
         return false;
     parts_of(s, &covered);
     return (double)covered <= LS_VIEWS_COVER * (double)s->bytes;
@@ -121,8 +101,8 @@ static uint64_t old_behind(const struct held *h, const struct ls_counted_storage
     uint64_t bytes = 0;
     for (size_t i = 0; path && i < h->census.storages; i++) {
         const struct ls_counted_storage *s = &h->census.storage[i];
-        bool counts = only(s, LS_HELD_GRAPH) &&
-                      (only_raised(holder) ? outlived_steps(h, s) : is_old(h, s));
+        bool counts = only(s, LS_HELD_GRAPH) && (only_raised(holder) ? ls_held_outlived(&h->age, s)
+                                                                     : ls_held_old(&h->age, s));
         const char *way = counts ? ls_census_path(s) : NULL;
         if (way && strncmp(way, path, length) == 0 && strncmp(way + length, ".grad_fn", 8) == 0)
             bytes += s->bytes;
@@ -132,13 +112,16 @@ static uint64_t old_behind(const struct held *h, const struct ls_counted_storage
 
 /* total += loss: made anew in each step, but its graph reaches back. */
 static bool reaches_back_from(const struct held *h, const struct ls_counted_storage *s) {
+    if (only_raised(s) && h->age.remains)
+        return false; /* where the loop found is one within the failed step, all of it looks old */
     return 2 * old_behind(h, s) >= s->held_by_graph;
 }
 
 static bool has_graph(const struct ls_counted_storage *s, void *context) {
+    const struct held *h = context;
     return s->held_by_graph > 0 && s->held && !(s->held & LS_HELD_LOST) &&
            !only(s, LS_HELD_GRAPH) &&
-           (!only_raised(s) || outlived_steps(context, s) || reaches_back_from(context, s));
+           (!only_raised(s) || ls_held_outlived(&h->age, s) || reaches_back_from(h, s));
 }
 
 static bool in_cycle(const struct ls_counted_storage *s, void *context) {
@@ -153,10 +136,10 @@ enum kept { RECENT, UNKNOWN, KEPT };
 static enum kept kept(const struct held *h, const struct ls_storage_group *g) {
     size_t old = 0;
     for (size_t i = 0; i < g->storages; i++)
-        old += is_old(h, g->storage[i]);
+        old += ls_held_old(&h->age, g->storage[i]);
     if (2 * old > g->storages || (old && g->storages >= LS_KEPT_COUNT && strchr(g->pattern, '*')))
-        return h->steps || !only_raised(g->storage[0]) ? KEPT : UNKNOWN;
-    return h->steps ? RECENT : UNKNOWN;
+        return h->age.steps || !only_raised(g->storage[0]) ? KEPT : UNKNOWN;
+    return h->age.steps ? RECENT : UNKNOWN;
 }
 
 /* Of graphs: a long forward pass is old as well, and its layers' outputs may be in a list. Many
@@ -164,7 +147,7 @@ static enum kept kept(const struct held *h, const struct ls_storage_group *g) {
 static enum kept kept_graph(const struct held *h, const struct ls_storage_group *g) {
     enum kept is_kept = kept(h, g);
     bool numbers = g->storages >= LS_REPEATED && g->storage[0]->bytes <= LS_TINY_BYTES;
-    return is_kept == KEPT && !h->steps && !numbers ? UNKNOWN : is_kept;
+    return is_kept == KEPT && !h->age.steps && !numbers ? UNKNOWN : is_kept;
 }
 
 /* By the share of the device, at most `highest`. */
@@ -476,35 +459,6 @@ static int skip(struct ls_detect *d, const char *kind) {
     return rc == SQLITE_ROW || rc == SQLITE_DONE ? SQLITE_OK : rc;
 }
 
-/* When the step before the one that was running at `ns` began, in the loop of the most steps; -1.
- */
-static int64_t step_before(sqlite3 *db, int64_t ns) {
-    char *sql = ls_format("SELECT start_ns FROM step WHERE start_ns <= %" PRId64
-                          " AND loop = (SELECT loop FROM step GROUP BY loop ORDER BY COUNT(*) DESC,"
-                          " loop LIMIT 1) ORDER BY start_ns DESC LIMIT 1 OFFSET 1",
-                          ns);
-    int64_t step_ns = ls_query_int(db, -1, sql);
-    free(sql);
-    return step_ns;
-}
-
-/* Without steps what is of the last part of the time before `ns` is not kept. */
-static int64_t old_before(const struct held *h, int64_t ns) {
-    int64_t old_ns = h->steps ? step_before(h->d->db, ns) : -1;
-    return old_ns >= 0 ? old_ns : ns - (int64_t)(LS_KEPT_AGE * (double)(ns - h->d->begin_ns));
-}
-
-static int find_failures(struct held *h) {
-    int rc;
-    const struct ls_ooms *all = ls_ooms_of(h->d, &rc);
-    size_t count = all ? all->count : 0;
-    h->failures = count > FAILURES ? 1 : count;
-    for (size_t i = 0; i < h->failures; i++)
-        h->failure[i] = (struct failure){.from_ns = old_before(h, all->oom[i].ts_ns),
-                                         .to_ns = all->oom[count > FAILURES ? count - 1 : i].ts_ns};
-    return rc;
-}
-
 static void look(struct held *h, bool (*want)(const struct ls_counted_storage *, void *),
                  void (*tell)(struct held *, const struct ls_storage_group *)) {
     struct ls_storage_group *group;
@@ -529,9 +483,7 @@ static int run(struct ls_detect *d, const struct ls_detector *self) {
         return skip(d, self->kind);
     if (!ls_census_load(&h.census, d->db, id))
         return sqlite3_errcode(d->db);
-    h.steps = step_before(d->db, h.census.ts_ns) >= 0;
-    h.old_ns = old_before(&h, h.census.ts_ns);
-    int rc = find_failures(&h);
+    int rc = ls_held_age_find(&h.age, d, h.census.ts_ns);
     look(&h, wasted, tell_waste);
     look(&h, has_graph, tell_graph);
     look_for_cycles(&h);

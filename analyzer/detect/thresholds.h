@@ -74,6 +74,8 @@
  * segments of 20 MiB and more. */
 #define LS_TORCH_SMALL_REQUEST (1 << 20)
 #define LS_TORCH_SMALL_SEGMENT (2 << 20)
+/* What PyTorch lets max_split_size_mb be set to must be above this: a segment of the large pool. */
+#define LS_SPLIT_LIMIT_FLOOR (20 << 20)
 /* A segment that is in use by half could hold as much again; above that it is rather full than in
  * pieces, and moving what is in it would gain little. */
 #define LS_PINNED_USE 0.5

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../human.h"
 #include "growth.h"
 
 static bool parse_seconds(const char *text, struct ls_at *at) {
@@ -59,13 +60,15 @@ bool ls_at_parse(const char *text, struct ls_at *at) {
 static int64_t find_oom(const struct ls_at *at, const struct ls_oom_events *events, char *why,
                         size_t size) {
     const struct ls_oom_event *oom = ls_oom_events_first_lost(events);
+    char words[80];
     if (at->number)
         oom = (size_t)at->number <= events->count ? &events->oom[at->number - 1] : NULL;
     if (oom)
         return oom->ts_ns;
     if (events->count)
-        snprintf(why, size, "memory ran out %zu times, %zu of them for good", events->count,
-                 events->lost);
+        snprintf(why, size, "the recording has %zu %s where memory ran out: %s", events->count,
+                 ls_plural((int64_t)events->count, "event", "events"),
+                 ls_oom_events_words(events, words, sizeof words));
     else
         snprintf(why, size, "memory never ran out");
     return -1;

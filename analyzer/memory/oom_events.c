@@ -5,9 +5,11 @@
  */
 #include "oom_events.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "../human.h"
 #include "history_own.h"
 
 static int64_t number(sqlite3_stmt *stmt, int column, int64_t most) {
@@ -157,6 +159,19 @@ const struct ls_oom_event *ls_oom_events_first_lost(const struct ls_oom_events *
         if (!ooms->oom[i].recovered)
             return &ooms->oom[i];
     return NULL;
+}
+
+const char *ls_oom_events_words(const struct ls_oom_events *ooms, char *text, size_t size) {
+    size_t stalls = ooms->count - ooms->lost;
+    const char *error = ls_plural((int64_t)ooms->lost, "error", "errors");
+    const char *stall = ls_plural((int64_t)stalls, "stall", "stalls");
+    if (ooms->lost && stalls)
+        snprintf(text, size, "%zu %s, %zu %s", ooms->lost, error, stalls, stall);
+    else if (ooms->count)
+        snprintf(text, size, "%zu %s", ooms->count, stalls ? stall : error);
+    else
+        snprintf(text, size, "none");
+    return text;
 }
 
 static void fill(int64_t *column, uint64_t value) {

@@ -58,6 +58,9 @@ void ls_oom_events_free(struct ls_oom_events *ooms);
 /* The first one that the program got an error of; NULL: none. */
 const struct ls_oom_event *ls_oom_events_first_lost(const struct ls_oom_events *ooms);
 
+/* "3 errors, 1 stall": how many of each; "none" of no event. Returns `text`. */
+const char *ls_oom_events_words(const struct ls_oom_events *ooms, char *text, size_t size);
+
 /* What its row does not tell, from the state at its moment: a recording that was killed, or that
  * still runs, has no figures there yet. */
 void ls_oom_event_complete(struct ls_oom_event *oom, const struct ls_history *history,

@@ -37,18 +37,22 @@ static void find_unaccounted(struct ls_story *story) {
         story->unaccounted = 0;
 }
 
-/* The census that was made because of it; else the one that tells the most. */
+/* The census that was made because of it; else because of its cause; else one made for no event:
+ * that of another event tells of another moment. */
 static void find_census(struct ls_story *story, sqlite3 *db) {
     sqlite3_stmt *stmt;
     int64_t id = 0;
-    if (sqlite3_prepare_v2(db, "SELECT id FROM census WHERE oom = ? ORDER BY id DESC", -1, &stmt,
-                           NULL) == SQLITE_OK) {
+    if (sqlite3_prepare_v2(db,
+                           "SELECT id FROM census WHERE oom IN (?1, ?2) OR oom IS NULL"
+                           " ORDER BY oom IS NULL, oom IS NOT ?1, id DESC",
+                           -1, &stmt, NULL) == SQLITE_OK) {
         sqlite3_bind_int64(stmt, 1, story->oom ? story->oom->id : 0);
+        sqlite3_bind_int64(stmt, 2, story->cause ? story->cause->id : 0);
         if (sqlite3_step(stmt) == SQLITE_ROW)
             id = sqlite3_column_int64(stmt, 0);
     }
     sqlite3_finalize(stmt);
-    if (id == 0)
+    if (id == 0 && !story->oom)
         id = ls_census_last(db);
     story->has_census = id > 0 && ls_census_load(&story->census, db, id);
 }
@@ -59,9 +63,15 @@ static void find_census(struct ls_story *story, sqlite3 *db) {
 static void judge(struct ls_story *story, json_t *evidence) {
     json_t *later = json_object_get(evidence, "later"), *one;
     size_t i;
+    int64_t cause = json_integer_value(json_object_get(evidence, "cause"));
     json_array_foreach(later, i, one) {
         int64_t id = json_integer_value(json_object_get(one, "oom"));
-        for (size_t k = 0; k < story->after_count; k++)
+        if (story->oom && id == story->oom->id && ls_story_number(story, cause) &&
+            json_is_true(json_object_get(one, "consequence"))) {
+            story->cause = &story->events.oom[ls_story_number(story, cause) - 1];
+            story->cause_left = json_integer_value(json_object_get(one, "outlived"));
+        }
+        for (size_t k = 0; k < story->after_count && story->oom->id == cause; k++)
             if (story->after[k].oom->id == id) {
                 story->after[k].consequence = json_is_true(json_object_get(one, "consequence"));
                 story->after[k].outlived = json_integer_value(json_object_get(one, "outlived"));
@@ -153,6 +163,13 @@ int ls_story_load(struct ls_story *story, const struct ls_trace *trace,
     if (rc == SQLITE_OK)
         find_census(story, trace->db);
     return rc;
+}
+
+size_t ls_story_number(const struct ls_story *story, int64_t id) {
+    for (size_t i = 0; i < story->events.count; i++)
+        if (story->events.oom[i].id == id)
+            return i + 1;
+    return 0;
 }
 
 void ls_story_free(struct ls_story *story) {

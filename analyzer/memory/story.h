@@ -16,7 +16,8 @@
 #include "oom_events.h"
 #include "others.h"
 
-/* A later error, and what the first one has to do with it, as the finding `oom-cascade` says. */
+/* A later error, and what the one that is told has to do with it, as the finding `oom-cascade`
+ * says. */
 struct ls_aftermath {
     const struct ls_oom_event *oom;
     bool consequence;
@@ -33,10 +34,13 @@ struct ls_story {
     struct ls_growth growth;
     struct ls_holders holders;
     struct ls_others others;
-    int64_t unaccounted;      /* of the device, that nothing here explains; -1: not known */
-    uint64_t largest_before;  /* the largest request that was served before */
-    const char *largest_site; /* and who made it; NULL: none */
-    struct ls_census census;
+    /* The earlier error without whose remains it would have had room, as `oom-cascade` says. */
+    const struct ls_oom_event *cause; /* NULL: none */
+    int64_t cause_left;               /* bytes of its failed step that were still there */
+    int64_t unaccounted;              /* of the device, that nothing here explains; -1: not known */
+    uint64_t largest_before;          /* the largest request that was served before */
+    const char *largest_site;         /* and who made it; NULL: none */
+    struct ls_census census;          /* of this event; else of its cause; else made for no event */
     bool has_census;
     struct ls_aftermath *after; /* errors after the one that is told, on any device */
     size_t after_count;
@@ -48,6 +52,8 @@ struct ls_story {
  * NULL. */
 int ls_story_load(struct ls_story *story, const struct ls_trace *trace,
                   struct ls_histories *histories, size_t number);
+/* The number, from 1, of the event with this oom.id; 0: there is none. */
+size_t ls_story_number(const struct ls_story *story, int64_t id);
 void ls_story_free(struct ls_story *story);
 
 #endif

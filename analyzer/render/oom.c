@@ -25,7 +25,9 @@ static const struct ls_screen levels[] = {
     {.holders = 6, .changes = 3, .storages = 3, .later = 3, .findings = 4, .advised = 2},
     {.holders = 5, .changes = 2, .storages = 2, .later = 2, .findings = 3, .advised = 2},
     {.holders = 5, .changes = 2, .storages = 2, .later = 2, .findings = 3, .advised = 1},
+    {.holders = 4, .changes = 1, .storages = 1, .later = 1, .findings = 2, .advised = 1},
     {.holders = 4, .changes = 1, .storages = 1, .later = 1, .findings = 1, .advised = 1},
+    {.holders = 3, .changes = 1, .storages = 1, .later = 0, .findings = 1, .advised = 1},
 };
 static const struct ls_screen everything = {LS_EVERY_ROW, LS_EVERY_ROW, LS_EVERY_ROW,
                                             LS_EVERY_ROW, LS_EVERY_ROW, LS_EVERY_ROW};
@@ -40,6 +42,11 @@ void ls_screen_say(FILE *out, const char *first, const char *indent, const char 
     if (text)
         ls_render_wrapped(out, first, indent, text, ls_term_width(out));
     free(text);
+}
+
+void ls_screen_more(FILE *out, size_t more, const char *one, const char *many) {
+    if (more)
+        fprintf(out, "  ... and %zu more %s (-a)\n", more, ls_plural((int64_t)more, one, many));
 }
 
 void ls_screen_title(FILE *out, const char *text) {
@@ -62,7 +69,8 @@ static void put_head(const struct ls_trace *trace, FILE *out) {
 }
 
 static void put_when(const struct ls_story *story, FILE *out) {
-    struct ls_human when;
+    struct ls_human when, left;
+    char words[80];
     ls_term_style(out, LS_RED);
     fputs(story->oom->recovered ? "SHORT OF MEMORY" : "OUT OF MEMORY", out);
     ls_term_style(out, LS_PLAIN);
@@ -71,9 +79,15 @@ static void put_when(const struct ls_story *story, FILE *out) {
     if (story->holders.step)
         fprintf(out, ", %s step %zu of %zu", story->holders.in_step ? "in" : "after",
                 story->holders.step, story->holders.steps);
-    if (story->events.count > 1)
-        fprintf(out, " (event %zu of %zu)", story->number, story->events.count);
     fputs(".\n", out);
+    if (story->events.count > 1)
+        fprintf(out, "  event %zu of %zu (%s)\n", story->number, story->events.count,
+                ls_oom_events_words(&story->events, words, sizeof words));
+    if (story->cause)
+        ls_screen_say(
+            out, "  ", "  ",
+            "a consequence of event %zu: %s of the step that failed there were still held",
+            ls_story_number(story, story->cause->id), ls_human_bytes(&left, story->cause_left));
 }
 
 /* The largest ever, or one like many: that is half of the answer. */
@@ -95,7 +109,11 @@ static void put_request(const struct ls_story *story, FILE *out) {
                  ls_human_bytes(&before, (int64_t)story->largest_before));
     ls_screen_say(out, "  ", "  ", "%s asked for%s at %s%s%s",
                   oom->requested < 0 ? "Memory was" : ls_human_bytes(&bytes, oom->requested), who,
-                  oom->site, oom->recovered ? ", served only on a retry." : ": refused.", size);
+                  oom->site,
+                  oom->recovered ? ": refused at first; a retry succeeded, so the program saw no "
+                                   "error."
+                                 : ": refused.",
+                  size);
 }
 
 /* ---- how the device was shared ---- */
@@ -200,6 +218,18 @@ static void put_holders(const struct ls_story *story, size_t most, FILE *out) {
         ls_render_holders(&story->holders, most, out);
 }
 
+/* Says in the same line how much of the list is left out: a screen has few. */
+static void put_list_title(FILE *out, const char *what, size_t lines, size_t most) {
+    char title[200];
+    size_t more = lines > most ? lines - most : 0;
+    if (more)
+        snprintf(title, sizeof title, "%s (... and %zu more %s: -a):", what, more,
+                 ls_plural((int64_t)more, "line", "lines"));
+    else
+        snprintf(title, sizeof title, "%s:", what);
+    ls_screen_title(out, title);
+}
+
 static void put_change(const struct ls_holders *h, const struct ls_holder_entry *e, FILE *out) {
     struct ls_human bytes, part;
     char first[64], amount[48], where[64] = "";
@@ -219,19 +249,20 @@ static void put_changes(const struct ls_holders *h, size_t most, FILE *out) {
     char title[100];
     int64_t least = h->changed_count ? h->holder[h->changed[0]].change / TINY_CHANGE : 0;
     bool in_steps = h->since_step < h->step;
+    size_t count = 0;
     if (h->since_step == 0)
         return;
     if (in_steps)
-        snprintf(title, sizeof title,
-                 "What grew since step %zu began, %zu %s before:", h->since_step,
-                 h->step - h->since_step,
+        snprintf(title, sizeof title, "What grew since step %zu began, %zu %s before",
+                 h->since_step, h->step - h->since_step,
                  ls_plural((int64_t)(h->step - h->since_step), "step", "steps"));
     else
-        snprintf(title, sizeof title, "What grew since step %zu began:", h->step);
-    ls_screen_title(out, title);
-    for (size_t i = 0; i < h->changed_count && i < most; i++)
-        if (h->holder[h->changed[i]].change >= least)
-            put_change(h, &h->holder[h->changed[i]], out);
+        snprintf(title, sizeof title, "What grew since step %zu began", h->step);
+    while (count < h->changed_count && h->holder[h->changed[count]].change >= least)
+        count++;
+    put_list_title(out, title, count, most);
+    for (size_t i = 0; i < count && i < most; i++)
+        put_change(h, &h->holder[h->changed[i]], out);
     if (h->changed_count == 0)
         fputs("  nothing\n", out);
 }
@@ -250,12 +281,16 @@ static void put_group(const struct ls_storage_group *g, FILE *out) {
                   ls_plural((int64_t)g->tensors, "tensor", "tensors"), behind);
 }
 
-static void put_storages(const struct ls_census *c, size_t most, FILE *out) {
+static void put_storages(const struct ls_story *story, size_t most, FILE *out) {
+    const struct ls_census *c = &story->census;
     struct ls_storage_group *group;
     size_t groups = ls_census_groups(c, NULL, NULL, &group);
-    ls_screen_title(out, c->state == LS_CENSUS_CUT
-                             ? "Python objects that held most (the census was cut short):"
-                             : "Python objects that held most:");
+    char title[120], when[48] = "";
+    if (c->oom && story->oom && c->oom != story->oom->id)
+        snprintf(when, sizeof when, " at event %zu", ls_story_number(story, c->oom));
+    snprintf(title, sizeof title, "Python objects that held most%s%s", when,
+             c->state == LS_CENSUS_CUT ? " (the census was cut short)" : "");
+    put_list_title(out, title, groups, most);
     for (size_t i = 0; i < groups && i < most; i++)
         put_group(&group[i], out);
     ls_census_groups_free(group, groups);
@@ -267,9 +302,12 @@ static void put_census(const struct ls_story *story, sqlite3 *db, size_t most, F
         ls_screen_say(out, "", "  ", "No census of Python's objects: %s.",
                       c->detail ? c->detail : "it could not run");
     else if (story->has_census && c->storages)
-        put_storages(c, most, out);
+        put_storages(story, most, out);
     else if (story->has_census)
         ls_screen_say(out, "", "  ", "The census of Python's objects found no tensor on a device.");
+    else if (ls_query_int(db, 0, "SELECT EXISTS(SELECT 1 FROM census)"))
+        ls_screen_say(out, "", "  ",
+                      "No census of Python's objects at this event; there is one of another.");
     else if (ls_query_int(db, 0, "SELECT EXISTS(SELECT 1 FROM frame WHERE kind = 1)"))
         ls_screen_say(out, "", "  ",
                       "No census of Python's objects: it had not run when the recording ended.");
@@ -289,8 +327,8 @@ static void put_later(const struct ls_story *story, size_t most, FILE *out) {
                       ls_human_ns(&later, a->oom->ts_ns - story->oom->ts_ns),
                       ls_human_bytes(&bytes, a->oom->requested), a->oom->site, why);
     }
-    if (story->after_count > most)
-        fprintf(out, "  and %zu more; --event N shows one in full\n", story->after_count - most);
+    ls_screen_more(out, story->after_count > most ? story->after_count - most : 0, "error",
+                   "errors");
 }
 
 void ls_screen_stalls(const struct ls_story *story, FILE *out) {

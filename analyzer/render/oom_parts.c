@@ -81,17 +81,20 @@ void ls_screen_tried(const struct ls_oom_event *oom, FILE *out) {
 
 /* ---- what to do ---- */
 
-static void put_finding(sqlite3_stmt *row, bool advice, FILE *out) {
+/* `other`: the number of the event that it is of, where that is not the one that is told. */
+static void put_finding(sqlite3_stmt *row, bool advice, size_t other, FILE *out) {
     int width = ls_term_width(out);
     const char *kind = (const char *)sqlite3_column_text(row, 0);
     const char *title = (const char *)sqlite3_column_text(row, 2);
     const char *advise = (const char *)sqlite3_column_text(row, 3);
     const char *site = (const char *)sqlite3_column_text(row, 4);
-    char first[200], text[1200];
+    char first[200], text[1200], of[40] = "";
     bool named = title && strstr(title, site);
+    if (other)
+        snprintf(of, sizeof of, " of event %zu", other);
     fputs("  ", out);
     ls_render_severity((const char *)sqlite3_column_text(row, 1), out);
-    snprintf(first, sizeof first, " %.60s: ", kind);
+    snprintf(first, sizeof first, " %.60s%s: ", kind, of);
     snprintf(text, sizeof text, "%.700s%s%.400s", title ? title : "", named ? "" : "; at ",
              named ? "" : site);
     ls_render_wrapped(out, first, "    ", text, width - (int)strlen("  PROBLEM"));
@@ -99,34 +102,61 @@ static void put_finding(sqlite3_stmt *row, bool advice, FILE *out) {
         ls_render_wrapped(out, "    do: ", "        ", advise, width);
 }
 
+/* Which event a finding is of, by its evidence, and whether it is (also) of the event ?1, with the
+ * site ?2; ?3: that one was a stall. First what explains the event, then the event, then what is of
+ * no event, then what is of others. */
 static const char findings_sql[] =
-    "SELECT kind, severity, title, advice, COALESCE(site, 'site unknown') FROM finding WHERE kind"
-    " IN " LS_MEMORY_KINDS " AND (severity <> 'info' OR ?1 OR NOT EXISTS (SELECT 1 FROM finding"
-    " AS f WHERE f.kind IN " LS_MEMORY_KINDS " AND f.severity <> 'info')) ORDER BY severity ="
-    " 'info', kind NOT IN ('oom', 'oom-fitting-block'), site IS NOT ?2, id";
+    "WITH named AS (SELECT *, COALESCE(json_extract(evidence, '$.oom'),"
+    "  json_extract(evidence, '$.rows[0].oom'), json_extract(evidence, '$.cause'),"
+    "  (SELECT oom FROM census WHERE id = json_extract(evidence, '$.census'))) AS event"
+    " FROM finding WHERE kind IN " LS_MEMORY_KINDS "),"
+    " judged AS (SELECT *, event IS ?1"
+    "  OR EXISTS (SELECT 1 FROM json_each(evidence, '$.rows') WHERE type = 'object'"
+    "   AND json_extract(value, '$.oom') = ?1)"
+    "  OR EXISTS (SELECT 1 FROM json_each(evidence, '$.later')"
+    "   WHERE json_extract(value, '$.oom') = ?1 AND json_extract(value, '$.consequence'))"
+    "  AS own FROM named)"
+    " SELECT kind, severity, title, advice, COALESCE(site, 'site unknown'),"
+    "  CASE WHEN own THEN 0 ELSE COALESCE(event, 0) END FROM judged"
+    " WHERE NOT ?3 OR (kind = 'cache-flush-stall'"
+    "  AND (json_extract(evidence, '$.trigger') = 'memory pressure'"
+    "   OR EXISTS (SELECT 1 FROM json_each(evidence, '$.sites')"
+    "    WHERE json_extract(value, '$.site') = ?2)))"
+    " ORDER BY severity = 'info', CASE"
+    "  WHEN NOT own AND event IS NOT NULL THEN 7"
+    "  WHEN kind = 'oom-fitting-block' THEN 0"
+    "  WHEN kind = 'oom-cascade' THEN 1"
+    "  WHEN kind = 'linear-growth' AND own THEN 2"
+    "  WHEN kind = 'storage-held-by-views' THEN 3"
+    "  WHEN kind = 'oom' THEN 4"
+    "  WHEN own THEN 5 ELSE 6 END, site IS NOT ?2, id";
 
 int ls_screen_advice(const struct ls_trace *trace, const struct ls_story *story,
                      const struct ls_screen *screen, FILE *out) {
     sqlite3_stmt *stmt;
     size_t shown = 0, more = 0;
-    bool all = screen->findings == LS_EVERY_ROW;
+    bool all = screen->findings == LS_EVERY_ROW, notes = false;
     int rc = sqlite3_prepare_v2(trace->db, findings_sql, -1, &stmt, NULL);
     if (rc != SQLITE_OK)
         return rc;
-    sqlite3_bind_int(stmt, 1, all);
+    sqlite3_bind_int64(stmt, 1, story->oom ? story->oom->id : 0);
     sqlite3_bind_text(stmt, 2, story->oom ? story->oom->site : NULL, -1, SQLITE_STATIC);
+    sqlite3_bind_int(stmt, 3, story->oom && story->oom->recovered);
     while ((rc = sqlite3_step(stmt)) == SQLITE_ROW) {
         bool note = strcmp((const char *)sqlite3_column_text(stmt, 1), "info") == 0;
-        if (shown == 0)
+        if (shown == 0) {
             ls_screen_title(out, note ? "Worth knowing:" : "What to do:");
-        if (shown < screen->findings)
-            put_finding(stmt, shown++ < screen->advised, out);
-        else
+            notes = note;
+        }
+        if (shown < screen->findings && (all || note == notes)) {
+            size_t other = ls_story_number(story, sqlite3_column_int64(stmt, 5));
+            put_finding(stmt, shown++ < screen->advised, other, out);
+        } else {
             more++;
+        }
     }
     sqlite3_finalize(stmt);
-    if (more)
-        fprintf(out, "  and %zu more: layoutspy report %s\n", more, trace->path);
+    ls_screen_more(out, more, "finding", "findings");
     return rc == SQLITE_DONE ? SQLITE_OK : rc;
 }
 

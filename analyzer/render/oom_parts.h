@@ -15,6 +15,8 @@ struct ls_screen {
 /* One wrapped line or more. */
 void ls_screen_say(FILE *out, const char *first, const char *indent, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
+/* That a list was cut; nothing where `more` is 0. */
+void ls_screen_more(FILE *out, size_t more, const char *one, const char *many);
 void ls_screen_title(FILE *out, const char *text);
 
 /* What was done about a request that was refused, in order. */
@@ -27,7 +29,8 @@ void ls_screen_stalls(const struct ls_story *story, FILE *out);
 int ls_screen_none(const struct ls_trace *trace, const struct ls_story *story,
                    const struct ls_screen *screen, FILE *out);
 
-/* The findings about memory: the first with its advice, the others a line each. */
+/* The findings about memory, those first that explain the event; of a stall those of stalls alone.
+ * The first with their advice, the others a line each; one of another event says so. */
 int ls_screen_advice(const struct ls_trace *trace, const struct ls_story *story,
                      const struct ls_screen *screen, FILE *out);
 

@@ -68,6 +68,27 @@ def test_cycles(case):
     assert finding["evidence"]["shape"] == "cycle" and near(finding["bytes"], case.printed()["bytes"])
 
 
+@pytest.mark.parametrize("how, shape, name", [("losses", "graph", "kept[*]"), ("slices", "views", "kept[*]"), ("sum", "graph", "total")])
+def test_in_the_frame_of_an_exception(case, how, shape, name):
+    """The program died of it: when the census looks, only the exception leads to main()'s variables.
+    What is of the failed step, or of the one before, need not be counted."""
+    whole(case, "held_in_frame", how, memory="900M", status=1)
+    finding, told = case.one(KIND, "problem"), case.printed()
+    assert (told["steps"] - 3) * told["each"] <= finding["gain_bytes"] <= (told["steps"] + 1) * told["each"]
+    assert finding["evidence"]["shape"] == shape and f" main: {name}" in finding["title"]
+    assert finding["evidence"]["path"].startswith("exception OutOfMemoryError")
+    kinds = [f["kind"] for f in case.told["findings"]]
+    assert "oom" in kinds[:4], case.summary()  # what it died of, and why, come first
+
+
+@pytest.mark.parametrize("how, status", [("step", 1), ("errors", 0)])
+def test_failed_steps(case, how, status):
+    """What exceptions hold of the steps that failed is no list that grew."""
+    whole(case, "held_in_frame", how, memory="900M", status=status, more_env=EXIT)
+    assert not [f for f in case.found(KIND) if f["severity"] != "info"], case.summary()
+    assert case.found("oom"), case.summary()
+
+
 def test_healthy(case):
     whole(case, "held_views", "healthy", memory="1G", more_env=EXIT)
     case.none(KIND)

@@ -183,7 +183,7 @@ def test_wrong_usage(options, about, path):
 
 
 @pytest.mark.parametrize("when, why", [
-    ("7.1", "the recording has 7 seconds"), ("oom:2", "memory ran out 1 times"), ("step:6", "the recording has 5 steps"),
+    ("7.1", "the recording has 7 seconds"), ("oom:2", "the recording has 1 event where memory ran out: 1 error"), ("step:6", "the recording has 5 steps"),
 ])
 def test_no_such_moment(path, when, why):
     for options in [], ["--json"]:

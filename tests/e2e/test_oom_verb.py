@@ -1,6 +1,7 @@
 """`layoutspy oom`: the figures, against traces made by hand whose truth is known, and what one screen says."""
 
 import json
+import re
 import subprocess
 
 import pytest
@@ -156,10 +157,11 @@ def test_several_events(tmp_path):
         (90 * MIB, "train.py:20 retry", 12 * SECOND), (80 * MIB, "train.py:21 retry", 13 * SECOND)]
     assert all(set(c) >= {"outlived", "consequence"} for c in story["cascade"])
     text = screen(path)
-    assert "(event 2 of 4)" in text and "train.py:20 retry" in text
+    assert "event 2 of 4 (3 errors, 1 stall)" in text and "train.py:20 retry" in text
     assert "1 other request was refused at first and served on a retry" in text
     stall = screen(path, "--event", "1")
-    assert "SHORT OF MEMORY" in stall and "served" in stall
+    assert "SHORT OF MEMORY" in stall and "a retry succeeded" in stall.replace("\n  ", " ")
+    assert " oom: " not in stall and " oom of event" not in stall
     assert told(path, "-e", 4)["told"]["event"] == 4
 
 
@@ -177,6 +179,26 @@ def test_cascade_is_what_the_finding_says(tmp_path):
     assert [c["consequence"] for c in story["cascade"]] == [x["consequence"] for x in later] or not found
     for finding in found:
         assert story["cascade"][0]["outlived"] == finding["evidence"]["later"][0]["outlived"]
+    second = screen(path, "-e", "2").replace("\n  ", " ")
+    consequence = any(x["consequence"] for x in later)
+    assert ("a consequence of event 1: " in second) == consequence
+
+
+def test_findings_of_another_event_say_so(tmp_path):
+    path = tmp_path / "t.db"
+    with Trace(path, run_ns=20 * SECOND) as t:
+        training(t)
+        t.oom(2000 * MIB, 12 * SECOND, site="train.py:20 other", attempts=1, device_total=1024 * MIB)
+    ooms = [f for f in told(path)["findings"] if f["kind"] == "oom"]
+    assert len(ooms) == 2
+    for number in 1, 2:
+        text = screen(path, "-a", "-e", str(number))
+        assert f" oom of event {3 - number}: " in text and f"oom of event {number}: " not in text
+        assert text.index(" oom: ") < text.index(" oom of event ")
+    cut, whole = screen(path), screen(path, "-a")
+    left = re.search(r"\.\.\. and (\d+) more findings? \(-a\)", cut)
+    count = lambda text: len(re.findall(r"^  (?:PROBLEM|WARNING|NOTE) ", text, re.M))
+    assert count(whole) == count(cut) + (int(left[1]) if left else 0)
 
 
 def test_no_error(tmp_path):
@@ -359,7 +381,7 @@ def test_wrong_usage(options, about, path):
 
 
 def test_no_such_event(path):
-    assert "there is no event 2: memory ran out 1 times" in one_line(layoutspy("oom", "--event", "2", path), USAGE)
+    assert "there is no event 2: the recording has 1 (1 error)" in one_line(layoutspy("oom", "--event", "2", path), USAGE)
 
 
 def test_unreadable_and_unwritable(tmp_path, path):
@@ -393,6 +415,13 @@ def test_recorded_stall(harness):
     assert [t["what"] for t in event["tried"]] == [
         "failed", "asked for free memory", "waited", "gave back", "gave back", "failed", "gave back", "succeeded"]
     assert "1 request was refused at first and served on a retry" in screen(harness.folder / "trace.db")
+
+
+def test_what_explains_the_event_comes_first(harness):
+    assert harness.record([app("two_sessions"), "grow"], memory="160M").status == 1
+    harness.settle()
+    text = screen(harness.folder / "trace.db")
+    assert re.findall(r"^  PROBLEM ([a-z-]+):", text, re.M)[:2] == ["linear-growth", "oom"], text
 
 
 def test_run_says_where_to_look(harness):

@@ -24,6 +24,9 @@ def test_story(torch, how, status, env):
     torch.settle()
     counted = said(outcome)
     story = json.loads(torch.layoutspy("oom", "--json", "trace.db").out)
+    growth, = [f for f in story["findings"] if f["kind"] == "linear-growth"]
+    assert growth["severity"] == "problem"
+    assert site_matches(growth["site"], "workloads/story.py", "kept", "step") and "16.0 MiB a step" in growth["title"]
     event = story["events"][0]
     assert not event["recovered"] and event["requested"] == 16 * MIB and event["capacity"] == 512 * MIB
     assert (event["allocated"], event["reserved"]) == (counted["allocated"], counted["reserved"])
