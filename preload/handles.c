@@ -43,8 +43,7 @@ static struct entry *find(uint64_t handle, bool make) {
     return NULL;
 }
 
-static bool differs(uint64_t handle, int which, uint64_t value) {
-    struct entry *entry = find(handle, false);
+static bool differs(const struct entry *entry, int which, uint64_t value) {
     return !entry || atomic_load_explicit(&entry->epoch[which], memory_order_acquire) != now() ||
            atomic_load_explicit(&entry->word[which], memory_order_relaxed) != value;
 }
@@ -55,11 +54,12 @@ static void keep(struct entry *entry, int which, uint64_t value) {
 }
 
 bool ls_handle_stream_differs(uint64_t handle, uint64_t stream) {
-    return differs(handle, STREAM, stream);
+    return differs(find(handle, false), STREAM, stream);
 }
 
 bool ls_handle_workspace_differs(uint64_t handle, uint64_t ptr, uint64_t size) {
-    return differs(handle, PTR, ptr) || differs(handle, SIZE, size);
+    const struct entry *entry = find(handle, false);
+    return differs(entry, PTR, ptr) || differs(entry, SIZE, size);
 }
 
 /* In each entry that it has: two threads that set it up at once may have made two. */
