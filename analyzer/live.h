@@ -32,7 +32,8 @@ _Static_assert(LS_MEMORY_DEVICE == 1 && LS_MEMORY_ASYNC == 2 && LS_MEMORY_MANAGE
                "the numbers in LS_ON_DEVICE_SQL");
 
 static inline bool ls_on_device(enum ls_memory kind) {
-    return kind != LS_MEMORY_PINNED && kind != LS_MEMORY_REGISTERED && kind != LS_MEMORY_IPC;
+    return kind == LS_MEMORY_DEVICE || kind == LS_MEMORY_ASYNC || kind == LS_MEMORY_MANAGED ||
+           kind == LS_MEMORY_VMM || kind == LS_MEMORY_ARRAY || kind == LS_MEMORY_GRAPH;
 }
 
 /* Who holds it (allocation.holder in the schema). */

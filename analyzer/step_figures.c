@@ -85,11 +85,6 @@ static void change(struct counting *c, int64_t ns, int64_t bytes) {
     c->change[c->changes++] = (struct change){ns, bytes};
 }
 
-static bool on_device(int kind) {
-    return kind == LS_MEMORY_DEVICE || kind == LS_MEMORY_ASYNC || kind == LS_MEMORY_MANAGED ||
-           kind == LS_MEMORY_VMM || kind == LS_MEMORY_ARRAY || kind == LS_MEMORY_GRAPH;
-}
-
 static void take_allocation(sqlite3_stmt *stmt, void *context) {
     struct counting *c = context;
     int64_t start = sqlite3_column_int64(stmt, 0), size = sqlite3_column_int64(stmt, 3);
@@ -98,7 +93,7 @@ static void take_allocation(sqlite3_stmt *stmt, void *context) {
         f->allocations++;
         f->allocated += size;
     }
-    if (!on_device(sqlite3_column_int(stmt, 2)))
+    if (!ls_on_device((enum ls_memory)sqlite3_column_int(stmt, 2)))
         return;
     change(c, start, size);
     if (sqlite3_column_type(stmt, 1) != SQLITE_NULL)

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "../json_text.h"
+#include "../stack_walk.h"
 #include "workspaces.h"
 
 #define STEPS_LOOKED_AT 8 /* for what a step usually allocates */
@@ -164,12 +165,8 @@ const struct ls_oom_event *ls_course_oom(const struct ls_oom_events *ooms, int d
 
 /* ---- stacks ---- */
 
-/* As the view stack_frame, but from one stack alone: the view walks all of them. */
 #define FRAMES_OF_STACK                                                                            \
-    "WITH RECURSIVE walk(depth, node) AS ("                                                        \
-    " SELECT 0, stack FROM stack_site WHERE id = ? AND stack IS NOT NULL"                          \
-    " UNION ALL SELECT depth + 1, stack.parent FROM walk JOIN stack ON stack.id = node"            \
-    " WHERE stack.parent IS NOT NULL)"                                                             \
+    LS_STACK_WALK                                                                                  \
     "SELECT frame.function, frame.file, frame.line, frame.kind, frame.module"                      \
     " FROM walk JOIN stack ON stack.id = node JOIN frame ON frame.id = stack.frame"                \
     " ORDER BY depth"

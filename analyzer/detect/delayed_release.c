@@ -13,6 +13,7 @@
 #include "../human.h"
 #include "../json_text.h"
 #include "../memory/growth.h"
+#include "../search.h"
 #include "course.h"
 #include "thresholds.h"
 
@@ -44,20 +45,9 @@ struct delay {
 
 /* ---- gathering ---- */
 
-static size_t begun_by(const struct ls_course *c, int64_t ts_ns) {
-    size_t low = 0, high = c->spans;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (c->span[middle].start_ns <= ts_ns)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low;
-}
-
 static void add(struct delay *w, const struct ls_span *s, size_t step) {
-    w->at[w->count++] = (struct waiting){s, step, begun_by(w->course, s->end_ns)};
+    w->at[w->count++] =
+        (struct waiting){s, step, LS_UP_TO(w->course->span, w->course->spans, start_ns, s->end_ns)};
 }
 
 /* Steps of the loop by time, walked along with the spans. */
@@ -131,14 +121,6 @@ static bool staircase(const struct waiting *at, size_t from, size_t to) {
     return generations >= LS_DELAY_GENERATIONS && (double)most <= LS_DELAY_EQUAL * (double)least;
 }
 
-/* A pool that was full gives everything back: that is no delay, but the lack of memory. */
-static bool under_pressure(const struct ls_oom_events *ooms, int64_t call) {
-    for (size_t i = 0; i < ooms->count; i++)
-        if (call >= ooms->oom[i].first_call && call <= ooms->oom[i].last_call)
-            return true;
-    return false;
-}
-
 /* The program's own: several steps' parts in one go, within the loop. */
 static void gather_released(struct ls_detect *d, struct delay *w,
                             const struct ls_oom_events *ooms) {
@@ -155,7 +137,8 @@ static void gather_released(struct ls_detect *d, struct delay *w,
     for (size_t i = 0; i < c->spans; i++) {
         const struct ls_span *s = &c->span[i];
         size_t step = w->loop >= 0 ? step_at(&walk, s->start_ns) : generation_of(&lines, s);
-        if (step > 0 && s->end_ns < last_ns && !under_pressure(ooms, s->end_call))
+        /* A pool that was full gives everything back: that is the lack of memory, and no delay. */
+        if (step > 0 && s->end_ns < last_ns && !ls_oom_events_hold(ooms, s->end_call))
             add(w, s, step);
     }
     free(lines.number);
@@ -421,8 +404,8 @@ static void look(struct ls_detect *d, const char *kind, const struct ls_course *
 
 static int run(struct ls_detect *d, const struct ls_detector *self) {
     int device[256];
-    struct ls_oom_events ooms;
-    if (!ls_oom_events_load(&ooms, d->db))
+    const struct ls_oom_events *ooms = ls_detect_oom_events(d);
+    if (!ooms)
         return sqlite3_errcode(d->db);
     struct ls_collector *collector = ls_collector_new(d->db);
     size_t devices = ls_detect_devices(d, device, 256);
@@ -431,11 +414,10 @@ static int run(struct ls_detect *d, const struct ls_detector *self) {
         struct ls_course course;
         if (!h || !ls_course_take(h, false, &course))
             continue;
-        look(d, self->kind, &course, collector, &ooms);
+        look(d, self->kind, &course, collector, ooms);
         ls_course_free(&course);
     }
     ls_collector_free(collector);
-    ls_oom_events_free(&ooms);
     return SQLITE_OK;
 }
 

@@ -95,6 +95,13 @@ bool ls_finding_of_device(const struct ls_finding *f, int device) {
     return json_is_integer(of) && json_integer_value(of) == device;
 }
 
+const struct ls_oom_events *ls_detect_oom_events(struct ls_detect *d) {
+    if (!d->oom_events_read && !ls_oom_events_load(&d->oom_events, d->db))
+        return NULL;
+    d->oom_events_read = true;
+    return &d->oom_events;
+}
+
 const struct ls_history *ls_detect_history(struct ls_detect *d, int device) {
     const struct ls_history *history = ls_histories_get(d->histories, device);
     return history && history->spans ? history : NULL;
@@ -328,6 +335,7 @@ static void release(struct ls_detect *d) {
     }
     free(d->finding);
     ls_ooms_free(d->ooms);
+    ls_oom_events_free(&d->oom_events);
     ls_workspaces_free(d->workspaces);
     json_decref(d->skipped);
 }

@@ -15,6 +15,7 @@
 #include "../classify.h" /* enum ls_direction, enum ls_side_kind */
 #include "../live.h"     /* enum ls_memory, enum ls_end */
 #include "../memory/histories.h"
+#include "../memory/oom_events.h"
 #include "../phases.h"
 #include "../trace.h"
 
@@ -51,7 +52,9 @@ struct ls_detect {
     /* detect.c's own */
     struct ls_phases *phases;
     struct ls_histories *histories;
-    struct ls_ooms *ooms;             /* oom_facts.h; NULL: not read yet */
+    struct ls_ooms *ooms;            /* oom_facts.h; NULL: not read yet */
+    struct ls_oom_events oom_events; /* ls_detect_oom_events()'s */
+    bool oom_events_read;
     struct ls_workspaces *workspaces; /* workspaces.h */
     bool workspaces_read;
     struct ls_finding *finding;
@@ -99,6 +102,9 @@ bool ls_finding_of_device(const struct ls_finding *f, int device);
 /* A device's memory over the recording, loaded at the first wish; NULL: the trace cannot be read,
  * or nothing was recorded on it. It belongs to `d`. */
 const struct ls_history *ls_detect_history(struct ls_detect *d, int device);
+
+/* All rows of `oom`, read at the first wish; NULL: the trace cannot be read. They belong to `d`. */
+const struct ls_oom_events *ls_detect_oom_events(struct ls_detect *d);
 
 /* Devices that memory was recorded on, in ascending order; returns how many, at most `room`. */
 size_t ls_detect_devices(struct ls_detect *d, int *device, size_t room);

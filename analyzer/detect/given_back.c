@@ -12,6 +12,7 @@
 #include <string.h>
 #include <uthash.h>
 
+#include "../stack_walk.h"
 #include "owner.h"
 
 /* Whose an allocation is, by its stack; or what a free is, by its own and the allocation's. */
@@ -88,10 +89,7 @@ static bool by_limit(sqlite3 *db, int64_t stack) {
     bool found = false;
     if (sqlite3_prepare_v2(
             db,
-            "WITH RECURSIVE walk(node) AS ("
-            " SELECT stack FROM stack_site WHERE id = ? AND stack IS NOT NULL"
-            " UNION ALL SELECT stack.parent FROM walk JOIN stack ON stack.id = node"
-            " WHERE stack.parent IS NOT NULL)"
+            LS_STACK_WALK
             "SELECT 1 FROM walk JOIN stack ON stack.id = node JOIN frame ON frame.id = stack.frame"
             " WHERE frame.kind = 0 AND frame.function LIKE '%garbage_collect%'",
             -1, &stmt, NULL) != SQLITE_OK)
@@ -109,10 +107,7 @@ static void find_caller(sqlite3 *db, int64_t stack, struct ls_give *g) {
     bool called = false;
     if (sqlite3_prepare_v2(
             db,
-            "WITH RECURSIVE walk(depth, node) AS ("
-            " SELECT 0, stack FROM stack_site WHERE id = ? AND stack IS NOT NULL"
-            " UNION ALL SELECT depth + 1, stack.parent FROM walk JOIN stack ON stack.id = node"
-            " WHERE stack.parent IS NOT NULL)"
+            LS_STACK_WALK
             "SELECT frame.function, frame.file, frame.line FROM walk JOIN stack ON stack.id = node"
             " JOIN frame ON frame.id = stack.frame WHERE frame.kind > 0 ORDER BY depth",
             -1, &stmt, NULL) != SQLITE_OK)

@@ -7,6 +7,7 @@
 
 #include <stdlib.h>
 
+#include "../search.h"
 #include "thresholds.h"
 
 #define LOOPS_MOST 4
@@ -133,15 +134,7 @@ static int by_born(const void *a, const void *b) {
 
 /* The first span that begins at ts_ns or later. */
 static size_t span_from(const struct ls_course *c, int64_t ts_ns) {
-    size_t low = 0, high = c->spans;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (c->span[middle].start_ns < ts_ns)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low;
+    return LS_UP_TO(c->span, c->spans, start_ns, ts_ns - 1);
 }
 
 static void add_even(struct ls_windows *all, int64_t from, int64_t to, int samples, bool whole) {

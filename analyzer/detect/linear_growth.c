@@ -310,12 +310,12 @@ static void judge(struct ls_search *s) {
 
 static int run(struct ls_detect *d, const struct ls_detector *self) {
     int device[256];
-    struct ls_oom_events ooms;
-    if (!ls_oom_events_load(&ooms, d->db))
+    const struct ls_oom_events *ooms = ls_detect_oom_events(d);
+    if (!ooms)
         return sqlite3_errcode(d->db);
     size_t devices = ls_detect_devices(d, device, 256);
     for (size_t i = 0; i < devices; i++) {
-        struct ls_search s = {.d = d, .history = ls_detect_history(d, device[i]), .ooms = &ooms};
+        struct ls_search s = {.d = d, .history = ls_detect_history(d, device[i]), .ooms = ooms};
         struct ls_course course[2];
         bool taken[2];
         if (!s.history)
@@ -330,7 +330,6 @@ static int run(struct ls_detect *d, const struct ls_detector *self) {
                 ls_course_free(&course[k]);
         free(s.found.at);
     }
-    ls_oom_events_free(&ooms);
     return SQLITE_OK;
 }
 

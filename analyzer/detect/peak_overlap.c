@@ -329,8 +329,8 @@ static bool one_pool(struct ls_detect *d, const struct ls_history *h) {
 
 static int run(struct ls_detect *d, const struct ls_detector *self) {
     int device[256];
-    struct ls_oom_events ooms;
-    if (!ls_oom_events_load(&ooms, d->db))
+    const struct ls_oom_events *ooms = ls_detect_oom_events(d);
+    if (!ooms)
         return sqlite3_errcode(d->db);
     size_t devices = ls_detect_devices(d, device, 256);
     for (size_t i = 0; i < devices; i++) {
@@ -338,10 +338,9 @@ static int run(struct ls_detect *d, const struct ls_detector *self) {
         struct ls_course course;
         if (!h || one_pool(d, h) || !ls_course_take(h, false, &course))
             continue;
-        look(d, self->kind, &course, &ooms);
+        look(d, self->kind, &course, ooms);
         ls_course_free(&course);
     }
-    ls_oom_events_free(&ooms);
     return SQLITE_OK;
 }
 

@@ -11,6 +11,7 @@
 #include "../human.h"
 #include "../json_text.h"
 #include "../query.h"
+#include "../search.h"
 #include "detect.h"
 #include "oom_facts.h"
 #include "thresholds.h"
@@ -93,15 +94,8 @@ static int64_t most_pending(const struct course *course, int64_t *ts_ns) {
 }
 
 static int64_t pending_bytes(const struct course *course, int64_t ts_ns) {
-    size_t low = 0, high = course->count; /* the first change after it */
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (course->change[middle].ts_ns <= ts_ns)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low ? course->change[low - 1].pending : 0;
+    size_t changes = LS_UP_TO(course->change, course->count, ts_ns, ts_ns);
+    return changes ? course->change[changes - 1].pending : 0;
 }
 
 static json_t *streams_of(sqlite3 *db, const struct ls_span *block) {

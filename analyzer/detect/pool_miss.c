@@ -14,6 +14,7 @@
 
 #include "../human.h"
 #include "../json_text.h"
+#include "../search.h"
 #include "course.h"
 #include "pool_rounding.h"
 #include "thresholds.h"
@@ -133,16 +134,9 @@ static int by_number(const void *a, const void *b) {
     return x < y ? -1 : x > y;
 }
 
+/* Its place among the sizes, which are sorted. */
 static size_t number_of(const uint64_t *size, size_t count, uint64_t wanted) {
-    size_t low = 0, high = count;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (size[middle] < wanted)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low;
+    return LS_NUMBERS_UP_TO(size, count, (int64_t)wanted - 1);
 }
 
 /* Sizes, and what a pool that uses only exactly those again would have passed on. */
@@ -184,19 +178,6 @@ static void measure_sums(struct stream *s, const struct ls_request *const *end) 
     }
 }
 
-/* Whether a call lies within what was done about a lack of memory. */
-static bool under_pressure(const struct ls_oom_events *ooms, int64_t call) {
-    size_t low = 0, high = ooms->count;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (ooms->oom[middle].first_call <= call)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low > 0 && call <= ooms->oom[low - 1].last_call;
-}
-
 /* Ends with no request in between, of several steps' memory or because a request had failed: a pool
  * that gives all of it back. */
 static void measure_flushes(struct stream *s, const struct ls_request *const *end,
@@ -214,7 +195,7 @@ static void measure_flushes(struct stream *s, const struct ls_request *const *en
             bytes += end[to]->size;
             first = end[to]->step < first ? end[to]->step : first;
             last = end[to]->step > last ? end[to]->step : last;
-            pressed += under_pressure(ooms, end[to]->end_call);
+            pressed += ls_oom_events_hold(ooms, end[to]->end_call);
         }
         ended += bytes;
         if (last >= first + LS_POOL_FLUSH_STEPS || pressed * 2 > to - from) {
@@ -463,8 +444,8 @@ static void look(struct ls_detect *d, const char *kind, const struct ls_course *
 
 static int run(struct ls_detect *d, const struct ls_detector *self) {
     int device[256];
-    struct ls_oom_events ooms;
-    if (!ls_oom_events_load(&ooms, d->db))
+    const struct ls_oom_events *ooms = ls_detect_oom_events(d);
+    if (!ooms)
         return sqlite3_errcode(d->db);
     size_t devices = ls_detect_devices(d, device, 256);
     for (size_t i = 0; i < devices; i++) {
@@ -475,14 +456,13 @@ static int run(struct ls_detect *d, const struct ls_detector *self) {
         if (h->framework) {
             struct stream segments;
             gather_segments(h, &segments);
-            judge(d, self->kind, &segments, &ooms);
+            judge(d, self->kind, &segments, ooms);
         }
         if (ls_course_take(h, h->framework, &course)) {
-            look(d, self->kind, &course, &ooms);
+            look(d, self->kind, &course, ooms);
             ls_course_free(&course);
         }
     }
-    ls_oom_events_free(&ooms);
     return SQLITE_OK;
 }
 

@@ -326,16 +326,15 @@ static void look(struct ls_detect *d, const char *kind, const struct ls_history 
 
 static int run(struct ls_detect *d, const struct ls_detector *self) {
     int device[256];
-    struct ls_oom_events ooms;
-    if (!ls_oom_events_load(&ooms, d->db))
+    const struct ls_oom_events *ooms = ls_detect_oom_events(d);
+    if (!ooms)
         return sqlite3_errcode(d->db);
     size_t devices = ls_detect_devices(d, device, 256);
     for (size_t i = 0; i < devices; i++) {
         const struct ls_history *h = ls_detect_history(d, device[i]);
         if (h && h->framework && h->segments)
-            look(d, self->kind, h, &ooms);
+            look(d, self->kind, h, ooms);
     }
-    ls_oom_events_free(&ooms);
     return SQLITE_OK;
 }
 

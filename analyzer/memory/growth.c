@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../search.h"
 #include "history_own.h"
 
 #define SLOPE_POINTS 128 /* about 8,000 slopes: a millisecond */
@@ -84,15 +85,7 @@ static void choose_samples(const struct ls_history *h, struct ls_growth *growth)
 
 /* The first sample that is not before ts_ns, looking from `from` on. */
 static size_t sample_from(const struct ls_growth *growth, size_t from, int64_t ts_ns) {
-    size_t low = from, high = growth->samples;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (growth->ts_ns[middle] < ts_ns)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low;
+    return from + LS_NUMBERS_UP_TO(growth->ts_ns + from, growth->samples - from, ts_ns - 1);
 }
 
 static void fill(const struct ls_span *span, size_t spans, struct ls_growth *growth) {

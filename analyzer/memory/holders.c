@@ -7,6 +7,7 @@
 
 #include <stdlib.h>
 
+#include "../search.h"
 #include "history_own.h"
 
 /* Begins of the main loop's steps: growth has them, unless it left some out. */
@@ -27,15 +28,7 @@ static void find_begins(const struct ls_history *h, struct begins *begins) {
 
 /* How many of them are not after ts_ns. */
 static size_t begun(const int64_t *begin, size_t count, int64_t ts_ns) {
-    size_t low = 0, high = count;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (begin[middle] <= ts_ns)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low;
+    return LS_NUMBERS_UP_TO(begin, count, ts_ns);
 }
 
 /* What each site held at a moment; to be freed. */

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "../human.h"
+#include "../search.h"
 #include "history_own.h"
 
 static int64_t number(sqlite3_stmt *stmt, int column, int64_t most) {
@@ -136,10 +137,44 @@ static bool load_calls(struct ls_oom_events *ooms, sqlite3 *db) {
     return rc == SQLITE_DONE;
 }
 
+/* From one event's first call on; `reach`: the last call of that one and all before it, for threads
+ * may lack memory side by side. */
+struct ls_oom_stretch {
+    int64_t first, reach;
+};
+
+static int by_first(const void *a, const void *b) {
+    const struct ls_oom_stretch *x = a, *y = b;
+    return x->first < y->first ? -1 : x->first > y->first;
+}
+
+static void make_stretches(struct ls_oom_events *ooms) {
+    struct ls_oom_stretch *stretch = ls_history_new(ooms->count, sizeof *stretch);
+    size_t count = 0;
+    for (size_t i = 0; i < ooms->count; i++)
+        if (ooms->oom[i].first_call != LS_OOM_UNKNOWN)
+            stretch[count++] =
+                (struct ls_oom_stretch){ooms->oom[i].first_call, ooms->oom[i].last_call};
+    if (count)
+        qsort(stretch, count, sizeof *stretch, by_first);
+    for (size_t i = 1; i < count; i++)
+        if (stretch[i].reach < stretch[i - 1].reach)
+            stretch[i].reach = stretch[i - 1].reach;
+    ooms->stretch = stretch;
+    ooms->stretches = count;
+}
+
+bool ls_oom_events_hold(const struct ls_oom_events *ooms, int64_t call) {
+    size_t begun = LS_UP_TO(ooms->stretch, ooms->stretches, first, call);
+    return begun > 0 && call <= ooms->stretch[begun - 1].reach;
+}
+
 bool ls_oom_events_load(struct ls_oom_events *ooms, sqlite3 *db) {
     *ooms = (struct ls_oom_events){0};
-    if (load_rows(ooms, db) && load_calls(ooms, db))
+    if (load_rows(ooms, db) && load_calls(ooms, db)) {
+        make_stretches(ooms);
         return true;
+    }
     ls_oom_events_free(ooms);
     return false;
 }
@@ -151,6 +186,7 @@ void ls_oom_events_free(struct ls_oom_events *ooms) {
     }
     free(ooms->oom);
     free(ooms->call);
+    free(ooms->stretch);
     *ooms = (struct ls_oom_events){0};
 }
 

@@ -49,6 +49,8 @@ struct ls_oom_events {
     size_t count;
     size_t lost; /* those that did not recover */
     struct ls_oom_call *call;
+    struct ls_oom_stretch *stretch; /* ls_oom_events_hold()'s own */
+    size_t stretches;
 };
 
 /* False: the query failed (sqlite3_errmsg tells). Exits with one line where there is no memory. */
@@ -57,6 +59,10 @@ void ls_oom_events_free(struct ls_oom_events *ooms);
 
 /* The first one that the program got an error of; NULL: none. */
 const struct ls_oom_event *ls_oom_events_first_lost(const struct ls_oom_events *ooms);
+
+/* Whether a call lies within what was done about a lack of memory: from the first call of an event to
+ * its last one, in whatever thread. */
+bool ls_oom_events_hold(const struct ls_oom_events *ooms, int64_t call);
 
 /* "3 errors, 1 stall": how many of each; "none" of no event. Returns `text`. */
 const char *ls_oom_events_words(const struct ls_oom_events *ooms, char *text, size_t size);

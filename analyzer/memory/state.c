@@ -209,36 +209,42 @@ static void find_peak(struct change *up, struct change *down, size_t count, stru
     }
 }
 
+/* What rises at each start and falls at each end. */
+struct changes {
+    struct change *up, *down;
+    size_t count;
+};
+
+static struct changes new_changes(size_t most) {
+    return (struct changes){.up = ls_history_new(most, sizeof(struct change)),
+                            .down = ls_history_new(most, sizeof(struct change))};
+}
+
+static void add_change(struct changes *all, int64_t start_ns, int64_t end_ns, uint64_t size) {
+    if (end_ns <= start_ns)
+        return;
+    all->up[all->count] = (struct change){start_ns, size};
+    all->down[all->count++] = (struct change){end_ns, size};
+}
+
+static void find_peak_of(struct changes all, struct ls_peak *peak) {
+    find_peak(all.up, all.down, all.count, peak);
+    free(all.up);
+    free(all.down);
+}
+
 static void peak_of_spans(const struct ls_history *h, struct ls_peak *peak) {
-    struct change *up = ls_history_new(h->spans, sizeof *up);
-    struct change *down = ls_history_new(h->spans, sizeof *down);
-    size_t count = 0;
-    for (size_t i = 0; i < h->spans; i++) {
-        const struct ls_span *s = &h->span[i];
-        if (s->end_ns <= s->start_ns)
-            continue;
-        up[count] = (struct change){s->start_ns, s->size};
-        down[count++] = (struct change){s->end_ns, s->size};
-    }
-    find_peak(up, down, count, peak);
-    free(up);
-    free(down);
+    struct changes all = new_changes(h->spans);
+    for (size_t i = 0; i < h->spans; i++)
+        add_change(&all, h->span[i].start_ns, h->span[i].end_ns, h->span[i].size);
+    find_peak_of(all, peak);
 }
 
 static void peak_of_segments(const struct ls_history *h, struct ls_peak *peak) {
-    struct change *up = ls_history_new(h->segments, sizeof *up);
-    struct change *down = ls_history_new(h->segments, sizeof *down);
-    size_t count = 0;
-    for (size_t i = 0; i < h->segments; i++) {
-        const struct ls_segment *s = &h->segment[i];
-        if (s->end_ns <= s->start_ns)
-            continue;
-        up[count] = (struct change){s->start_ns, s->size};
-        down[count++] = (struct change){s->end_ns, s->size};
-    }
-    find_peak(up, down, count, peak);
-    free(up);
-    free(down);
+    struct changes all = new_changes(h->segments);
+    for (size_t i = 0; i < h->segments; i++)
+        add_change(&all, h->segment[i].start_ns, h->segment[i].end_ns, h->segment[i].size);
+    find_peak_of(all, peak);
 }
 
 static int64_t peak(const struct ls_history *h, struct ls_peak *found, bool segments,
