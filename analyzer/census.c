@@ -3,33 +3,17 @@
  */
 #include "census.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "query.h"
+#include "room.h"
 #include "trace.h"
 
-static void no_memory(void) {
-    fputs("layoutspy: out of memory while reading a census\n", stderr);
-    exit(LS_EXIT_INPUT);
-}
-
-static void *room(void *array, size_t count, size_t *room, size_t size) {
-    if (count < *room)
-        return array;
-    *room = *room ? 2 * *room : 64;
-    if (!(array = realloc(array, *room * size)))
-        no_memory();
-    return array;
-}
-
 static char *own(struct ls_census *census, const char *text) {
-    char *copy = strdup(text);
-    if (!copy)
-        no_memory();
+    char *copy = ls_copied(text);
     census->owned =
-        room(census->owned, census->owned_count, &census->owned_room, sizeof *census->owned);
+        ls_room(census->owned, census->owned_count, &census->owned_room, sizeof *census->owned);
     census->owned[census->owned_count++] = copy;
     return copy;
 }
@@ -74,7 +58,7 @@ static void read_head(struct ls_census *census, sqlite3_stmt *stmt) {
 
 static void read_storage(struct ls_census *census, sqlite3_stmt *stmt) {
     census->storage =
-        room(census->storage, census->storages, &census->storage_room, sizeof *census->storage);
+        ls_room(census->storage, census->storages, &census->storage_room, sizeof *census->storage);
     struct ls_counted_storage *s = &census->storage[census->storages++];
     *s = (struct ls_counted_storage){
         .id = sqlite3_column_int64(stmt, 0),
@@ -136,7 +120,7 @@ static bool read_tensors(struct ls_census *census, sqlite3 *db) {
         struct ls_counted_storage *s = storage_of(census, sqlite3_column_int64(stmt, 1));
         if (!s)
             continue;
-        census->all_tensors = room(census->all_tensors, count, &room_for, sizeof *last);
+        census->all_tensors = ls_room(census->all_tensors, count, &room_for, sizeof *last);
         struct ls_counted_tensor *t = &census->all_tensors[count++];
         read_tensor(census, t, count > 1 ? t - 1 : NULL, stmt);
         s->tensors++;
@@ -161,9 +145,7 @@ static struct ls_counted_tensor **numbered(struct ls_census *census) {
     size_t count = 0, at = 0;
     for (size_t i = 0; i < census->storages; i++)
         count += census->storage[i].tensors;
-    struct ls_counted_tensor **tensor = calloc(count + 1, sizeof *tensor);
-    if (!tensor)
-        no_memory();
+    struct ls_counted_tensor **tensor = ls_new(count + 1, sizeof *tensor);
     for (; at < count; at++)
         tensor[at] = &census->all_tensors[at];
     if (count)
@@ -187,7 +169,7 @@ static bool read_paths(struct ls_census *census, sqlite3 *db) {
             next++;
         if (!*next || (*next)->id != id)
             continue;
-        census->all_paths = room(census->all_paths, count, &room_for, sizeof *census->all_paths);
+        census->all_paths = ls_room(census->all_paths, count, &room_for, sizeof *census->all_paths);
         const char *path = (const char *)sqlite3_column_text(stmt, 1);
         census->all_paths[count++] = own(census, path ? path : "");
         (*next)->path_count++;
@@ -232,7 +214,7 @@ static bool locate(struct ls_census *census, sqlite3 *db, const char *sql) {
         return false;
     sqlite3_bind_int64(stmt, 1, census->ts_ns);
     while ((rc = sqlite3_step(stmt)) == SQLITE_ROW) {
-        place = room(place, count, &room_for, sizeof *place);
+        place = ls_room(place, count, &room_for, sizeof *place);
         place[count++] =
             (struct place){sqlite3_column_int64(stmt, 0), (uint64_t)sqlite3_column_int64(stmt, 1),
                            (uint64_t)sqlite3_column_int64(stmt, 2), sqlite3_column_int64(stmt, 3),
@@ -335,9 +317,7 @@ const char *ls_census_path(const struct ls_counted_storage *storage) {
 }
 
 char *ls_census_pattern(const char *path) {
-    char *pattern = strdup(path), *out = pattern;
-    if (!pattern)
-        no_memory();
+    char *pattern = ls_copied(path), *out = pattern;
     for (char before = 0; *path; before = *path++) {
         size_t digits = strspn(path, "0123456789");
         char after = path[digits];

@@ -10,18 +10,12 @@
 #include <string.h>
 
 #include "../json_text.h"
+#include "../room.h"
 #include "../stack_walk.h"
 #include "workspaces.h"
 
 #define STEPS_LOOKED_AT 8 /* for what a step usually allocates */
 #define CALLERS 6         /* frames that tell which way led to a site */
-
-void *ls_course_new(size_t count, size_t size) {
-    void *array = calloc(count ? count : 1, size);
-    if (!array)
-        ls_detect_no_memory();
-    return array;
-}
 
 /* ---- spans ---- */
 
@@ -46,12 +40,7 @@ static void read_workspaces(const struct ls_history *h, struct workspaces *w) {
         uint64_t number = (uint64_t)sqlite3_column_int64(stmt, w->blocks ? 0 : 1);
         if (number == 0)
             continue;
-        if (w->count == room) {
-            room = room ? room * 2 : 64;
-            w->number = realloc(w->number, room * sizeof *w->number);
-            if (!w->number)
-                ls_detect_no_memory();
-        }
+        w->number = ls_room(w->number, w->count, &room, sizeof *w->number);
         w->number[w->count++] = number;
     }
     sqlite3_finalize(stmt);
@@ -80,7 +69,7 @@ bool ls_course_take(const struct ls_history *history, bool direct, struct ls_cou
     if (count == 0)
         return false;
     read_workspaces(history, &workspaces);
-    course->span = ls_course_new(count, sizeof *course->span);
+    course->span = ls_new(count, sizeof *course->span);
     for (size_t i = 0; i < count; i++)
         if (!is_workspace(&from[i], &workspaces))
             course->span[course->spans++] = from[i];
@@ -98,7 +87,7 @@ void ls_course_free(struct ls_course *course) {
 
 const struct ls_span **ls_course_of_site(const struct ls_course *course, uint32_t site,
                                          size_t *count) {
-    const struct ls_span **list = ls_course_new(course->spans, sizeof(const struct ls_span *));
+    const struct ls_span **list = ls_new(course->spans, sizeof(const struct ls_span *));
     *count = 0;
     for (size_t i = 0; i < course->spans; i++)
         if (course->span[i].site == site)
@@ -231,7 +220,7 @@ struct ls_collector {
 };
 
 struct ls_collector *ls_collector_new(sqlite3 *db) {
-    struct ls_collector *c = ls_course_new(1, sizeof *c);
+    struct ls_collector *c = ls_new(1, sizeof *c);
     if (sqlite3_prepare_v2(db, FRAMES_OF_STACK, -1, &c->stmt, NULL) != SQLITE_OK)
         c->stmt = NULL;
     return c;

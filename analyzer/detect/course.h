@@ -57,7 +57,4 @@ void ls_collector_free(struct ls_collector *collector);
 /* The middle of numbers, which change their places; 0 of none. */
 uint64_t ls_course_median(uint64_t *number, size_t count);
 
-/* As calloc, but exits with one line where there is no memory. */
-void *ls_course_new(size_t count, size_t size);
-
 #endif

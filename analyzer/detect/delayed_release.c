@@ -13,6 +13,7 @@
 #include "../human.h"
 #include "../json_text.h"
 #include "../memory/growth.h"
+#include "../room.h"
 #include "../search.h"
 #include "course.h"
 #include "thresholds.h"
@@ -81,8 +82,7 @@ static size_t generation_of(struct lines *lines, const struct ls_span *s) {
 static void gather_collected(struct delay *w, struct ls_collector *collector) {
     const struct ls_course *c = w->course;
     struct walk walk = {.history = c->history, .loop = w->loop};
-    struct lines lines = {ls_course_new(ls_history_site_count(c->history), sizeof *lines.number),
-                          0};
+    struct lines lines = {ls_new(ls_history_site_count(c->history), sizeof *lines.number), 0};
     for (size_t i = 0; i < c->spans; i++) {
         const struct ls_span *s = &c->span[i];
         size_t step = w->loop >= 0 ? step_at(&walk, s->start_ns) : generation_of(&lines, s);
@@ -127,7 +127,7 @@ static void gather_released(struct ls_detect *d, struct delay *w,
     const struct ls_course *c = w->course;
     const struct ls_history *h = c->history;
     struct walk walk = {.history = h, .loop = w->loop};
-    struct lines lines = {ls_course_new(ls_history_site_count(h), sizeof *lines.number), 0};
+    struct lines lines = {ls_new(ls_history_site_count(h), sizeof *lines.number), 0};
     int64_t last_ns = w->loop >= 0 ? 0 : d->end_ns;
     w->count = 0;
     w->collector = false;
@@ -193,7 +193,7 @@ static int by_start(const void *a, const void *b) {
 }
 
 static void measure_steps(struct delay *w) {
-    uint64_t *bytes = ls_course_new(w->count, sizeof *bytes);
+    uint64_t *bytes = ls_new(w->count, sizeof *bytes);
     qsort(w->at, w->count, sizeof *w->at, by_step);
     for (size_t i = 0; i < w->count; i++) {
         if (i == 0 || w->at[i].step != w->at[i - 1].step)
@@ -205,7 +205,7 @@ static void measure_steps(struct delay *w) {
 }
 
 static void measure(struct delay *w, const struct ls_oom_events *ooms) {
-    struct waiting *up = ls_course_new(w->count, sizeof *up);
+    struct waiting *up = ls_new(w->count, sizeof *up);
     uint64_t live = 0;
     measure_steps(w);
     memcpy(up, w->at, w->count * sizeof *up);
@@ -248,7 +248,7 @@ static int by_sum(const void *a, const void *b) {
 /* Where the waiting memory was made, the most first; free it. */
 static struct site_sum *sum_sites(const struct delay *w) {
     uint32_t sites = ls_history_site_count(w->course->history);
-    struct site_sum *sum = ls_course_new(sites, sizeof *sum);
+    struct site_sum *sum = ls_new(sites, sizeof *sum);
     for (size_t i = 0; i < w->count; i++) {
         struct site_sum *s = &sum[w->at[i].span->site];
         s->site = w->at[i].span->site;
@@ -383,7 +383,7 @@ static void look(struct ls_detect *d, const char *kind, const struct ls_course *
     w.loop = ls_growth_loop(c->history, &w.steps);
     if (w.steps == 0)
         w.loop = -1;
-    w.at = ls_course_new(c->spans, sizeof *w.at);
+    w.at = ls_new(c->spans, sizeof *w.at);
     gather_collected(&w, collector);
     if (w.count)
         measure(&w, ooms);

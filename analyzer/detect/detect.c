@@ -15,6 +15,7 @@
 #include "../failures.h"
 #include "../json_text.h"
 #include "../query.h"
+#include "../room.h"
 #include "../term.h"
 #include "oom_facts.h"
 #include "thresholds.h"
@@ -69,12 +70,7 @@ double ls_share_of_memory(const struct ls_detect *d, int64_t bytes) {
 }
 
 struct ls_finding *ls_finding_add(struct ls_detect *d, const char *kind) {
-    if (d->finding_count == d->finding_room) {
-        d->finding_room = d->finding_room ? d->finding_room * 2 : 32;
-        d->finding = realloc(d->finding, d->finding_room * sizeof *d->finding);
-        if (!d->finding)
-            ls_detect_no_memory();
-    }
+    d->finding = ls_room(d->finding, d->finding_count, &d->finding_room, sizeof *d->finding);
     struct ls_finding *f = &d->finding[d->finding_count++];
     memset(f, 0, sizeof *f);
     f->kind = kind;

@@ -9,6 +9,7 @@
 #include <string.h>
 #include <uthash.h>
 
+#include "../room.h"
 #include "../stack_walk.h"
 #include "detect.h"
 
@@ -60,12 +61,7 @@ static void read_frames(struct ls_frame_cache *cache, struct entry *e) {
         return;
     sqlite3_bind_int64(cache->stmt, 1, e->stack);
     while (sqlite3_step(cache->stmt) == SQLITE_ROW) {
-        if (e->frames.count == room) {
-            room = room ? 2 * room : 16;
-            e->frames.at = realloc(e->frames.at, room * sizeof *e->frames.at);
-            if (!e->frames.at)
-                ls_detect_no_memory();
-        }
+        e->frames.at = ls_room(e->frames.at, e->frames.count, &room, sizeof *e->frames.at);
         e->frames.at[e->frames.count++] = (struct ls_frame_line){
             ls_format("%s", sqlite3_column_text(cache->stmt, 0)),
             ls_format("%s", sqlite3_column_text(cache->stmt, 1)),

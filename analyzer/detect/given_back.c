@@ -12,6 +12,7 @@
 #include <string.h>
 #include <uthash.h>
 
+#include "../room.h"
 #include "../stack_walk.h"
 #include "owner.h"
 
@@ -228,12 +229,7 @@ static void give_back(struct reader *r, const struct event *e) {
             return;
         }
     }
-    if (p->count == p->room) {
-        p->room = p->room ? p->room * 2 : 8;
-        p->at = realloc(p->at, p->room * sizeof *p->at);
-        if (!p->at)
-            ls_detect_no_memory();
-    }
+    p->at = ls_room(p->at, p->count, &p->room, sizeof *p->at);
     p->at[p->count++] = (struct given){o->give, e->size, e->ns};
 }
 

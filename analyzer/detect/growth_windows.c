@@ -7,6 +7,7 @@
 
 #include <stdlib.h>
 
+#include "../room.h"
 #include "../search.h"
 #include "thresholds.h"
 
@@ -44,7 +45,7 @@ static void add_loop(const struct ls_history *h, struct loop loop, size_t most,
     struct ls_window *w = add_window(all, (struct ls_window){.loop = loop.number});
     w->bare = !loop.told && loop.copying * 2 < loop.steps && loop.training * 2 < loop.steps;
     w->stride = (loop.steps + most - 1) / most;
-    w->ts_ns = ls_course_new(loop.steps / w->stride + 1, sizeof *w->ts_ns);
+    w->ts_ns = ls_new(loop.steps / w->stride + 1, sizeof *w->ts_ns);
     for (size_t i = 0, n = 0; i < h->steps; i++)
         if (h->step[i].loop == loop.number && n++ % w->stride == 0)
             w->ts_ns[w->samples++] = h->step[i].start_ns;
@@ -53,7 +54,7 @@ static void add_loop(const struct ls_history *h, struct loop loop, size_t most,
 /* Steps in which a thread of autograd's took memory. A model's layers, one after the other, have
  * none. */
 static void count_backward(const struct ls_history *h, struct loop *loop) {
-    bool *autograd = ls_course_new(THREADS_MOST, sizeof *autograd);
+    bool *autograd = ls_new(THREADS_MOST, sizeof *autograd);
     sqlite3_stmt *stmt;
     size_t span = 0;
     if (sqlite3_prepare_v2(h->db,
@@ -78,7 +79,7 @@ static void count_backward(const struct ls_history *h, struct loop *loop) {
 }
 
 static struct loop *read_loops(const struct ls_history *h) {
-    struct loop *loop = ls_course_new(h->steps + 1, sizeof *loop);
+    struct loop *loop = ls_new(h->steps + 1, sizeof *loop);
     sqlite3_stmt *stmt;
     if (sqlite3_prepare_v2(h->db,
                            "SELECT loop, COUNT(*), SUM(launches > 0),"
@@ -139,14 +140,14 @@ static size_t span_from(const struct ls_course *c, int64_t ts_ns) {
 
 static void add_even(struct ls_windows *all, int64_t from, int64_t to, int samples, bool whole) {
     struct ls_window *w = add_window(all, (struct ls_window){.stride = 1, .whole = whole});
-    w->ts_ns = ls_course_new((size_t)samples, sizeof *w->ts_ns);
+    w->ts_ns = ls_new((size_t)samples, sizeof *w->ts_ns);
     for (int i = 0; i < samples; i++)
         w->ts_ns[w->samples++] = from + (int64_t)((double)(to - from) * (i + 0.5) / samples);
 }
 
 static void add_gaps(const struct ls_detect *d, const struct ls_course *c, struct ls_windows *all) {
     const struct ls_history *h = c->history;
-    struct gap *gap = ls_course_new(h->steps, sizeof *gap);
+    struct gap *gap = ls_new(h->steps, sizeof *gap);
     size_t count = 0;
     for (size_t i = 0; i < h->steps; i++) {
         int64_t from = h->step[i].end_ns,

@@ -17,6 +17,7 @@
 #include "../human.h"
 #include "../json_text.h"
 #include "../query.h"
+#include "../room.h"
 #include "course.h"
 #include "detect.h"
 #include "owner.h"
@@ -44,12 +45,7 @@ struct groups {
 };
 
 static struct group *add_group(struct groups *all) {
-    if (all->count == all->room) {
-        all->room = all->room ? all->room * 2 : 64;
-        all->at = realloc(all->at, all->room * sizeof *all->at);
-        if (!all->at)
-            ls_detect_no_memory();
-    }
+    all->at = ls_room(all->at, all->count, &all->room, sizeof *all->at);
     memset(&all->at[all->count], 0, sizeof *all->at);
     return &all->at[all->count++];
 }

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 
 #include "../query.h"
+#include "../room.h"
 
 /* census_tensor.held */
 enum { BY_MODULE = 1, BY_FRAME = 2, BY_EXCEPTION = 4, BY_GRAPH = 8 };
@@ -36,12 +37,7 @@ static void read_storages(sqlite3 *db, int64_t id, int device, struct ls_oom_cen
     sqlite3_bind_int64(stmt, 1, id);
     sqlite3_bind_int(stmt, 2, device);
     while (sqlite3_step(stmt) == SQLITE_ROW) {
-        if (census->count == room) {
-            room = room ? 2 * room : 256;
-            census->storage = realloc(census->storage, room * sizeof *census->storage);
-            if (!census->storage)
-                ls_detect_no_memory();
-        }
+        census->storage = ls_room(census->storage, census->count, &room, sizeof *census->storage);
         int held = sqlite3_column_int(stmt, 1);
         census->storage[census->count++] =
             (struct storage){(uint64_t)sqlite3_column_int64(stmt, 0), held};

@@ -10,6 +10,7 @@
 
 #include "../clamp.h"
 #include "../query.h"
+#include "../room.h"
 #include "oom_pool.h"
 #include "oom_remains.h"
 #include "thresholds.h"
@@ -86,12 +87,7 @@ static int read_rows(struct ls_detect *d, struct ls_ooms *all) {
     if (rc != SQLITE_OK)
         return rc;
     while ((rc = sqlite3_step(stmt)) == SQLITE_ROW) {
-        if (all->count == room) {
-            room = room ? 2 * room : 16;
-            all->oom = realloc(all->oom, room * sizeof *all->oom);
-            if (!all->oom)
-                ls_detect_no_memory();
-        }
+        all->oom = ls_room(all->oom, all->count, &room, sizeof *all->oom);
         all->oom[all->count++] = read_row(stmt);
     }
     sqlite3_finalize(stmt);

@@ -14,6 +14,7 @@
 
 #include "../human.h"
 #include "../json_text.h"
+#include "../room.h"
 #include "../search.h"
 #include "course.h"
 #include "pool_rounding.h"
@@ -46,12 +47,7 @@ struct stream {
 /* ---- gathering ---- */
 
 static void add(struct stream *s, struct ls_request request) {
-    if (s->count == s->room) {
-        s->room = s->room ? s->room * 2 : 64;
-        s->at = realloc(s->at, s->room * sizeof *s->at);
-        if (!s->at)
-            ls_detect_no_memory();
-    }
+    s->at = ls_room(s->at, s->count, &s->room, sizeof *s->at);
     s->at[s->count++] = request;
 }
 
@@ -141,8 +137,8 @@ static size_t number_of(const uint64_t *size, size_t count, uint64_t wanted) {
 
 /* Sizes, and what a pool that uses only exactly those again would have passed on. */
 static void measure_sizes(struct stream *s, const struct ls_request *const *end) {
-    uint64_t *size = ls_course_new(s->count, sizeof *size);
-    uint32_t *waiting = ls_course_new(s->count, sizeof *waiting);
+    uint64_t *size = ls_new(s->count, sizeof *size);
+    uint32_t *waiting = ls_new(s->count, sizeof *waiting);
     for (size_t i = 0; i < s->count; i++)
         size[i] = s->at[i].wanted;
     qsort(size, s->count, sizeof *size, by_number);
@@ -287,7 +283,7 @@ static bool is_miss(const struct stream *s) {
 
 /* The line with most bytes, of a pool's. */
 static uint32_t main_site(const struct stream *s) {
-    uint64_t *sum = ls_course_new(ls_history_site_count(s->history), sizeof *sum);
+    uint64_t *sum = ls_new(ls_history_site_count(s->history), sizeof *sum);
     uint32_t best = s->at[0].site;
     for (size_t i = 0; i < s->count; i++)
         if ((sum[s->at[i].site] += s->at[i].size) > sum[best])
@@ -416,13 +412,13 @@ static void judge(struct ls_detect *d, const char *kind, struct stream *s,
 static void look(struct ls_detect *d, const char *kind, const struct ls_course *c,
                  const struct ls_oom_events *ooms) {
     const struct ls_history *h = c->history;
-    struct streams all = {.at = ls_course_new(ls_history_site_count(h) + 64, sizeof *all.at)};
-    all.of_site = ls_course_new(ls_history_site_count(h), sizeof *all.of_site);
+    struct streams all = {.at = ls_new(ls_history_site_count(h) + 64, sizeof *all.at)};
+    all.of_site = ls_new(ls_history_site_count(h), sizeof *all.of_site);
     uint32_t stacks = 0;
     for (size_t i = 0; i < c->spans; i++)
         stacks = c->span[i].stack > stacks ? c->span[i].stack : stacks;
-    struct ls_owner *owner = ls_course_new((size_t)stacks + 1, sizeof *owner);
-    bool *asked = ls_course_new((size_t)stacks + 1, sizeof *asked);
+    struct ls_owner *owner = ls_new((size_t)stacks + 1, sizeof *owner);
+    bool *asked = ls_new((size_t)stacks + 1, sizeof *asked);
     for (size_t i = 0; i < c->spans; i++) {
         const struct ls_span *span = &c->span[i];
         struct ls_owner *o = &owner[span->stack];

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../room.h"
 #include "course.h"
 #include "thresholds.h"
 
@@ -38,7 +39,7 @@ static int by_end(const void *a, const void *b) {
 }
 
 const struct ls_request **ls_pool_ends(const struct ls_request *at, size_t count) {
-    const struct ls_request **end = ls_course_new(count, sizeof(const struct ls_request *));
+    const struct ls_request **end = ls_new(count, sizeof(const struct ls_request *));
     for (size_t i = 0; i < count; i++)
         end[i] = &at[i];
     qsort(end, count, sizeof *end, by_end);

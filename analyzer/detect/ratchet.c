@@ -13,6 +13,7 @@
 #include "../human.h"
 #include "../json_text.h"
 #include "../memory/growth.h"
+#include "../room.h"
 #include "course.h"
 #include "thresholds.h"
 
@@ -58,7 +59,7 @@ static int by_call(const void *a, const void *b) {
 }
 
 static struct change *read_changes(const struct ls_history *h, size_t *count) {
-    struct change *change = ls_course_new(2 * h->segments, sizeof *change);
+    struct change *change = ls_new(2 * h->segments, sizeof *change);
     *count = 0;
     for (size_t i = 0; i < h->segments; i++) {
         const struct ls_segment *s = &h->segment[i];
@@ -118,12 +119,12 @@ static void share_out(struct climb *c) {
 /* The blocks in order of time, each with the memory that was added just before it. */
 static void follow(struct climb *c) {
     const struct ls_history *h = c->history;
-    struct sizes *sizes = ls_course_new(ls_history_site_count(h), sizeof *sizes);
+    struct sizes *sizes = ls_new(ls_history_site_count(h), sizeof *sizes);
     size_t changes, next = 0;
     struct change *change = read_changes(h, &changes);
     int64_t reserved = 0;
     size_t step = 0;
-    c->record = ls_course_new(h->spans, sizeof *c->record);
+    c->record = ls_new(h->spans, sizeof *c->record);
     for (size_t i = 0, k = 0; i < h->spans; i++) {
         const struct ls_span *s = &h->span[i];
         uint64_t added = 0;
@@ -148,7 +149,7 @@ static void follow(struct climb *c) {
 /* What is live between steps: medians of the begin and of the end of the run after the first. */
 static void note_live(struct climb *c) {
     const struct ls_history *h = c->history;
-    int64_t *ts = ls_course_new(c->steps, sizeof *ts);
+    int64_t *ts = ls_new(c->steps, sizeof *ts);
     size_t count = 0;
     struct ls_growth growth;
     for (size_t i = 0, n = 0; i < h->steps; i++)
@@ -176,7 +177,7 @@ static void note_oom(struct climb *c, const struct ls_oom_events *ooms) {
     if (!oom)
         return;
     /* The largest of each step: a line makes small ones, too. */
-    uint64_t *size = ls_course_new(h->spans, sizeof *size);
+    uint64_t *size = ls_new(h->spans, sizeof *size);
     size_t count = 0, step = 0, last = 0;
     for (size_t i = 0, k = 0; i < h->spans && h->span[i].start_ns < oom->ts_ns; i++) {
         for (; k < h->steps && h->step[k].start_ns <= h->span[i].start_ns; k++)
@@ -212,7 +213,7 @@ static bool is_ratchet(const struct climb *c) {
 
 /* The line whose new maxima added most. */
 static uint32_t main_site(const struct climb *c) {
-    uint64_t *sum = ls_course_new(ls_history_site_count(c->history), sizeof *sum);
+    uint64_t *sum = ls_new(ls_history_site_count(c->history), sizeof *sum);
     uint32_t best = 0;
     for (size_t i = 0; i < c->records; i++) {
         uint32_t site = c->record[i].request->site;

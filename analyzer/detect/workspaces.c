@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "../query.h"
+#include "../room.h"
 #include "thresholds.h"
 
 /* ?1: for no site. The last but one: made during a capture. */
@@ -60,16 +61,6 @@ static char *text(sqlite3_stmt *stmt, int column) {
     return ls_format("%s", (const char *)sqlite3_column_text(stmt, column));
 }
 
-static void *room(void *array, size_t count, size_t *room, size_t size) {
-    if (count < *room)
-        return array;
-    *room = *room ? *room * 2 : 8;
-    array = realloc(array, *room * size);
-    if (!array)
-        ls_detect_no_memory();
-    return array;
-}
-
 static int read_captures(struct ls_detect *d, struct captures *c) {
     sqlite3_stmt *stmt;
     int rc = sqlite3_prepare_v2(
@@ -81,7 +72,7 @@ static int read_captures(struct ls_detect *d, struct captures *c) {
         return rc;
     sqlite3_bind_text(stmt, 1, LS_SITE_UNKNOWN, -1, SQLITE_STATIC);
     while ((rc = sqlite3_step(stmt)) == SQLITE_ROW) {
-        c->at = room(c->at, c->count, &c->room, sizeof *c->at);
+        c->at = ls_room(c->at, c->count, &c->room, sizeof *c->at);
         c->at[c->count++] = (struct capture){sqlite3_column_int64(stmt, 0),
                                              sqlite3_column_int64(stmt, 1), text(stmt, 2)};
     }
@@ -127,7 +118,7 @@ static struct ls_workspaces *group_of(struct ls_workspaces **list, sqlite3_stmt 
 }
 
 static void add_piece(struct ls_workspaces *g, struct ls_workspace piece) {
-    g->at = room(g->at, g->count, &g->room, sizeof *g->at);
+    g->at = ls_room(g->at, g->count, &g->room, sizeof *g->at);
     g->at[g->count++] = piece;
 }
 

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../room.h"
 #include "../search.h"
 #include "history_own.h"
 
@@ -24,7 +25,7 @@ static bool works(const struct loop *loop) {
 
 int ls_growth_loop(const struct ls_history *history, size_t *steps) {
     const struct ls_history *h = history;
-    struct loop *loop = ls_history_new(h->steps + 1, sizeof *loop);
+    struct loop *loop = ls_new(h->steps + 1, sizeof *loop);
     size_t best = 0;
     for (size_t i = 0; i < h->steps; i++) {
         int number = h->step[i].loop;
@@ -70,14 +71,14 @@ static void choose_samples(const struct ls_history *h, struct ls_growth *growth)
     if (most < LS_GROWTH_SAMPLES)
         most = LS_GROWTH_SAMPLES;
     if (!growth->by_step) {
-        growth->ts_ns = ls_history_new(LS_GROWTH_SAMPLES, sizeof *growth->ts_ns);
+        growth->ts_ns = ls_new(LS_GROWTH_SAMPLES, sizeof *growth->ts_ns);
         growth->samples = LS_GROWTH_SAMPLES;
         for (int64_t i = 0; i < LS_GROWTH_SAMPLES; i++) /* the middle of each part */
             growth->ts_ns[i] = h->end_ns / (2 * LS_GROWTH_SAMPLES) * (2 * i + 1);
         return;
     }
     growth->stride = (steps + most - 1) / most;
-    growth->ts_ns = ls_history_new(steps / growth->stride + 1, sizeof *growth->ts_ns);
+    growth->ts_ns = ls_new(steps / growth->stride + 1, sizeof *growth->ts_ns);
     for (size_t i = 0, n = 0; i < h->steps; i++)
         if (h->step[i].loop == loop && n++ % growth->stride == 0)
             growth->ts_ns[growth->samples++] = h->step[i].start_ns;
@@ -90,8 +91,8 @@ static size_t sample_from(const struct ls_growth *growth, size_t from, int64_t t
 
 static void fill(const struct ls_span *span, size_t spans, struct ls_growth *growth) {
     size_t samples = growth->samples, first = 0;
-    growth->live = ls_history_new((size_t)growth->sites * samples, sizeof *growth->live);
-    growth->total = ls_history_new(samples, sizeof *growth->total);
+    growth->live = ls_new((size_t)growth->sites * samples, sizeof *growth->live);
+    growth->total = ls_new(samples, sizeof *growth->total);
     for (size_t i = 0; i < spans; i++) {
         const struct ls_span *s = &span[i];
         uint64_t *row = growth->live + (size_t)s->site * samples;
@@ -129,7 +130,7 @@ void ls_growth_load_at(const struct ls_history *history, const struct ls_span *s
     if (spans == 0 || samples == 0)
         return;
     growth->samples = samples;
-    growth->ts_ns = ls_history_new(samples, sizeof *growth->ts_ns);
+    growth->ts_ns = ls_new(samples, sizeof *growth->ts_ns);
     memcpy(growth->ts_ns, ts_ns, samples * sizeof *ts_ns);
     fill(span, spans, growth);
 }

@@ -8,13 +8,14 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../room.h"
 #include "history_own.h"
 
 const struct ls_history *ls_histories_get(struct ls_histories *all, int device) {
     if (device < 0 || device >= LS_DEVICES_MOST)
         return NULL;
     if (!all->of[device]) {
-        struct ls_history *history = ls_history_new(1, sizeof *history);
+        struct ls_history *history = ls_new(1, sizeof *history);
         if (!ls_history_load(history, all->db, device)) {
             free(history);
             return NULL;

@@ -4,40 +4,18 @@
  * One thread; not async-signal-safe.
  */
 #include <inttypes.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "../ending.h"
 #include "../live.h"
+#include "../room.h"
 #include "../trace.h"
 #include "history.h"
 #include "history_own.h"
 
 #define DEVICES_MOST 256      /* the recording numbers them in a byte */
 #define STACKS_MOST (1 << 26) /* numbers beyond are of a damaged trace */
-
-static void no_memory(void) {
-    fputs("layoutspy: out of memory while looking at who held memory\n", stderr);
-    exit(LS_EXIT_INPUT);
-}
-
-void *ls_history_room(void *array, size_t count, size_t *room, size_t size) {
-    if (count < *room)
-        return array;
-    *room = *room ? *room * 2 : 64;
-    array = realloc(array, *room * size);
-    if (!array)
-        no_memory();
-    return array;
-}
-
-void *ls_history_new(size_t count, size_t size) {
-    void *array = calloc(count ? count : 1, size);
-    if (!array)
-        no_memory();
-    return array;
-}
 
 /* ---- queries ---- */
 
@@ -81,10 +59,8 @@ static struct ls_history_text *intern(struct ls_history_own *own, const char *te
     HASH_FIND_STR(own->texts, text, found);
     if (found)
         return found;
-    found = ls_history_new(1, sizeof *found);
-    found->text = strdup(text);
-    if (!found->text)
-        no_memory();
+    found = ls_new(1, sizeof *found);
+    found->text = ls_copied(text);
     HASH_ADD_KEYPTR(hh, own->texts, found->text, strlen(found->text), found);
     return found;
 }
@@ -101,7 +77,7 @@ static void add_stack(struct ls_history *h, sqlite3_stmt *stmt, void *context) {
             more *= 2;
         own->of_stack = realloc(own->of_stack, more * sizeof(struct ls_history_text *));
         if (!own->of_stack)
-            no_memory();
+            ls_no_memory();
         memset(own->of_stack + own->stacks, 0, (more - own->stacks) * sizeof *own->of_stack);
         own->stacks = more;
     }
@@ -115,7 +91,7 @@ static uint32_t site_of(struct ls_history_own *own, uint32_t stack) {
         return 0;
     if (!text->number) {
         size_t room = own->room;
-        own->text = ls_history_room(own->text, own->numbers, &room, sizeof(const char *));
+        own->text = ls_room(own->text, own->numbers, &room, sizeof(const char *));
         own->room = (uint32_t)room;
         text->number = own->numbers++;
         own->text[text->number] = text->text;
@@ -125,7 +101,7 @@ static uint32_t site_of(struct ls_history_own *own, uint32_t stack) {
 
 static void begin_sites(struct ls_history_own *own) {
     size_t room = 0;
-    own->text = ls_history_room(NULL, 0, &room, sizeof(const char *));
+    own->text = ls_room(NULL, 0, &room, sizeof(const char *));
     own->room = (uint32_t)room;
     own->text[0] = "site unknown";
     own->numbers = 1;
@@ -162,7 +138,7 @@ static int by_place(const void *a, const void *b) {
 }
 
 static void add_place(struct places *places, struct place place) {
-    places->place = ls_history_room(places->place, places->count, &places->room, sizeof place);
+    places->place = ls_room(places->place, places->count, &places->room, sizeof place);
     places->place[places->count++] = place;
 }
 
@@ -220,7 +196,7 @@ struct span_list {
 
 /* Columns of a span, in the order of SPAN_COLUMNS. */
 static void read_span(struct ls_history *h, sqlite3_stmt *stmt, struct span_list *list) {
-    list->span = ls_history_room(list->span, list->count, &list->room, sizeof *list->span);
+    list->span = ls_room(list->span, list->count, &list->room, sizeof *list->span);
     struct ls_span *s = &list->span[list->count++];
     s->id = sqlite3_column_int64(stmt, 0);
     s->start_ns = time_of(stmt, 1);
@@ -282,7 +258,7 @@ struct segment_list {
 
 static void add_segment(struct ls_history *h, sqlite3_stmt *stmt, void *context) {
     struct segment_list *list = context;
-    list->segment = ls_history_room(list->segment, list->count, &list->room, sizeof *list->segment);
+    list->segment = ls_room(list->segment, list->count, &list->room, sizeof *list->segment);
     struct ls_segment *s = &list->segment[list->count++];
     s->id = sqlite3_column_int64(stmt, 0);
     s->start_ns = time_of(stmt, 1);
@@ -362,7 +338,7 @@ static bool load_framework(struct ls_history *h, struct loading *l) {
 
 static void add_step(struct ls_history *h, sqlite3_stmt *stmt, void *context) {
     size_t *room = context;
-    h->step = ls_history_room(h->step, h->steps, room, sizeof *h->step);
+    h->step = ls_room(h->step, h->steps, room, sizeof *h->step);
     h->step[h->steps++] = (struct ls_history_step){
         sqlite3_column_int64(stmt, 0),
         time_of(stmt, 1),
@@ -383,7 +359,7 @@ bool ls_history_load(struct ls_history *history, sqlite3 *db, int device) {
     struct loading l = {0};
     size_t steps_room = 0;
     *h = (struct ls_history){.db = db, .device = device};
-    h->own = ls_history_new(1, sizeof *h->own);
+    h->own = ls_new(1, sizeof *h->own);
     begin_sites(h->own);
     h->end_ns = ls_clamped(ls_recorded_ns(db), LS_LATEST);
     bool read =
@@ -443,7 +419,7 @@ static bool each_device(sqlite3 *db, const char *what, const char *table, bool *
     char *sql = sqlite3_mprintf("SELECT %s FROM %s", what, table);
     int low = -1, high = -1, columns = 0;
     if (!sql)
-        no_memory();
+        ls_no_memory();
     if (sqlite3_prepare_v2(db, sql, -1, &stmt, NULL) == SQLITE_OK)
         columns = sqlite3_column_count(stmt);
     while (columns && sqlite3_step(stmt) == SQLITE_ROW) {

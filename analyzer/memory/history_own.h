@@ -31,8 +31,4 @@ struct ls_history_own {
     struct ls_peak live, reserved;
 };
 
-/* Exit with one line where there is no memory. `room` is how many there is room for. */
-void *ls_history_room(void *array, size_t count, size_t *room, size_t size);
-void *ls_history_new(size_t count, size_t size);
-
 #endif

@@ -7,6 +7,7 @@
 
 #include <stdlib.h>
 
+#include "../room.h"
 #include "../search.h"
 #include "history_own.h"
 
@@ -19,7 +20,7 @@ struct begins {
 static void find_begins(const struct ls_history *h, struct begins *begins) {
     size_t steps;
     int loop = ls_growth_loop(h, &steps);
-    begins->ts_ns = ls_history_new(steps, sizeof *begins->ts_ns);
+    begins->ts_ns = ls_new(steps, sizeof *begins->ts_ns);
     begins->count = 0;
     for (size_t i = 0; i < h->steps && begins->count < steps; i++)
         if (h->step[i].loop == loop)
@@ -33,7 +34,7 @@ static size_t begun(const int64_t *begin, size_t count, int64_t ts_ns) {
 
 /* What each site held at a moment; to be freed. */
 static uint64_t *bytes_at(const struct ls_history *h, int64_t ts_ns) {
-    uint64_t *bytes = ls_history_new(ls_history_site_count(h), sizeof *bytes);
+    uint64_t *bytes = ls_new(ls_history_site_count(h), sizeof *bytes);
     for (size_t i = 0; i < h->spans && h->span[i].start_ns <= ts_ns; i++)
         if (ts_ns < h->span[i].end_ns)
             bytes[h->span[i].site] += h->span[i].size;
@@ -49,7 +50,7 @@ static int by_change(const void *a, const void *b, void *context) {
 }
 
 static void sort_changes(struct ls_holders *holders) {
-    holders->changed = ls_history_new(holders->count, sizeof *holders->changed);
+    holders->changed = ls_new(holders->count, sizeof *holders->changed);
     for (size_t i = 0; i < holders->count; i++)
         if (holders->holder[i].change > 0)
             holders->changed[holders->changed_count++] = i;
@@ -84,7 +85,7 @@ void ls_holders_at(const struct ls_history *history, const struct ls_growth *gro
     find_begins(history, &begins);
     *holders = (struct ls_holders){.steps = begins.count, .count = state->holders};
     holders->step = ls_growth_step(history, state->ts_ns, &holders->in_step);
-    holders->holder = ls_history_new(state->holders, sizeof *holders->holder);
+    holders->holder = ls_new(state->holders, sizeof *holders->holder);
     for (size_t i = 0; i < state->holders; i++) {
         const struct ls_holder_of *from = &state->holder[i];
         struct ls_holder_entry *entry = &holders->holder[i];

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "../human.h"
+#include "../room.h"
 #include "../search.h"
 #include "history_own.h"
 
@@ -21,11 +22,7 @@ static int64_t number(sqlite3_stmt *stmt, int column, int64_t most) {
 
 static char *text(sqlite3_stmt *stmt, int column, const char *otherwise) {
     const char *found = (const char *)sqlite3_column_text(stmt, column);
-    char *copy;
-    if (!found && !otherwise)
-        return NULL;
-    copy = ls_history_new(strlen(found ? found : otherwise) + 1, 1);
-    return strcpy(copy, found ? found : otherwise);
+    return found || otherwise ? ls_copied(found ? found : otherwise) : NULL;
 }
 
 static const char oom_sql[] =
@@ -88,7 +85,7 @@ static bool load_rows(struct ls_oom_events *ooms, sqlite3 *db) {
     if (rc != SQLITE_OK)
         return false;
     while ((rc = sqlite3_step(stmt)) == SQLITE_ROW) {
-        ooms->oom = ls_history_room(ooms->oom, ooms->count, &room, sizeof *ooms->oom);
+        ooms->oom = ls_room(ooms->oom, ooms->count, &room, sizeof *ooms->oom);
         struct ls_oom_event *oom = &ooms->oom[ooms->count++];
         memset(oom, 0, sizeof *oom);
         read_oom(oom, stmt);
@@ -127,7 +124,7 @@ static bool load_calls(struct ls_oom_events *ooms, sqlite3 *db) {
     if (rc != SQLITE_OK)
         return false;
     while ((rc = sqlite3_step(stmt)) == SQLITE_ROW) {
-        ooms->call = ls_history_room(ooms->call, count, &room, sizeof *ooms->call);
+        ooms->call = ls_room(ooms->call, count, &room, sizeof *ooms->call);
         ooms->call[count++] =
             (struct ls_oom_call){sqlite3_column_int64(stmt, 0), sqlite3_column_int64(stmt, 1),
                                  sqlite3_column_int(stmt, 2), request(stmt, 3)};
@@ -149,7 +146,7 @@ static int by_first(const void *a, const void *b) {
 }
 
 static void make_stretches(struct ls_oom_events *ooms) {
-    struct ls_oom_stretch *stretch = ls_history_new(ooms->count, sizeof *stretch);
+    struct ls_oom_stretch *stretch = ls_new(ooms->count, sizeof *stretch);
     size_t count = 0;
     for (size_t i = 0; i < ooms->count; i++)
         if (ooms->oom[i].first_call != LS_OOM_UNKNOWN)

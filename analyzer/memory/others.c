@@ -16,6 +16,7 @@
 
 #include "../live.h"
 #include "../query.h"
+#include "../room.h"
 #include "../trace_db.h"
 #include "history_own.h"
 
@@ -39,7 +40,7 @@ static bool looks_like_trace(int folder, const char *name) {
 }
 
 static char *join(const char *folder, size_t length, const char *name) {
-    char *path = ls_history_new(length + strlen(name) + 8, 1);
+    char *path = ls_new(length + strlen(name) + 8, 1);
     memcpy(path, folder, length);
     strcpy(path + length, name);
     return path;
@@ -69,7 +70,7 @@ static char *device_name(sqlite3 *db, int device) {
         word[strcspn(word, ", ")] = '\0';
     }
     const char *found = visible ? (word ? word : "") : number;
-    name = ls_history_new(strlen(found) + 1, 1);
+    name = ls_new(strlen(found) + 1, 1);
     strcpy(name, found);
     free(visible);
     return name;
@@ -144,8 +145,7 @@ static void look_at(struct ls_others *others, sqlite3 *db, sqlite3 *own, const c
     }
     if (held == 0)
         return;
-    others->other =
-        ls_history_room(others->other, others->count, &others->room, sizeof *others->other);
+    others->other = ls_room(others->other, others->count, &others->room, sizeof *others->other);
     others->other[others->count++] = (struct ls_other){
         .path = join(path, strlen(path), ""),
         .program = ls_query_meta(db, "cmdline"),

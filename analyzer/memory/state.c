@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../room.h"
 #include "history.h"
 #include "history_own.h"
 
@@ -33,7 +34,7 @@ static void find_pieces(const struct ls_history *h, struct ls_state *state) {
             state->piece[state->pieces - 1].size += s->size;
             continue;
         }
-        state->piece = ls_history_room(state->piece, state->pieces, &room, sizeof *state->piece);
+        state->piece = ls_room(state->piece, state->pieces, &room, sizeof *state->piece);
         state->piece[state->pieces++] =
             (struct ls_piece){.address = s->address, .size = s->size, .segment = s};
     }
@@ -138,7 +139,7 @@ void ls_state_at(const struct ls_history *history, int64_t ts_ns, struct ls_stat
     size_t count = 0, room = 0;
     uint32_t sites = ls_history_site_count(history);
     *state = (struct ls_state){.ts_ns = ts_ns};
-    state->holder = ls_history_new(sites, sizeof *state->holder);
+    state->holder = ls_new(sites, sizeof *state->holder);
     for (size_t i = 0; i < history->spans && history->span[i].start_ns <= ts_ns; i++) {
         const struct ls_span *s = &history->span[i];
         if (s->free_ns <= ts_ns)
@@ -148,7 +149,7 @@ void ls_state_at(const struct ls_history *history, int64_t ts_ns, struct ls_stat
             add_holder(&state->holder[s->site], s);
         } else
             state->pending += s->size;
-        used = ls_history_room(used, count, &room, sizeof(const struct ls_span *));
+        used = ls_room(used, count, &room, sizeof(const struct ls_span *));
         used[count++] = s;
     }
     for (size_t i = 0; i < history->directs && history->direct[i].start_ns <= ts_ns; i++)
@@ -216,8 +217,8 @@ struct changes {
 };
 
 static struct changes new_changes(size_t most) {
-    return (struct changes){.up = ls_history_new(most, sizeof(struct change)),
-                            .down = ls_history_new(most, sizeof(struct change))};
+    return (struct changes){.up = ls_new(most, sizeof(struct change)),
+                            .down = ls_new(most, sizeof(struct change))};
 }
 
 static void add_change(struct changes *all, int64_t start_ns, int64_t end_ns, uint64_t size) {

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 
 #include "../query.h"
+#include "../room.h"
 #include "history_own.h"
 
 #define COMPLETED_MOST 32
@@ -82,7 +83,7 @@ static void judge(struct ls_story *story, json_t *evidence) {
 static int find_after(struct ls_story *story, sqlite3 *db) {
     const struct ls_oom_events *events = &story->events;
     sqlite3_stmt *stmt;
-    story->after = ls_history_new(events->count, sizeof *story->after);
+    story->after = ls_new(events->count, sizeof *story->after);
     for (size_t i = story->number; story->oom && i < events->count; i++)
         if (!events->oom[i].recovered)
             story->after[story->after_count++].oom = &events->oom[i];

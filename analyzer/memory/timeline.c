@@ -7,6 +7,7 @@
 
 #include <stdlib.h>
 
+#include "../room.h"
 #include "growth.h"
 #include "history_own.h"
 
@@ -32,7 +33,7 @@ static void add(struct changes *changes, int64_t ts_ns, int64_t allocated, int64
 }
 
 static void collect(const struct ls_history *h, struct changes *changes) {
-    changes->change = ls_history_new(3 * h->spans + 2 * h->segments, sizeof *changes->change);
+    changes->change = ls_new(3 * h->spans + 2 * h->segments, sizeof *changes->change);
     changes->count = 0;
     for (size_t i = 0; i < h->spans; i++) {
         const struct ls_span *s = &h->span[i];
@@ -56,7 +57,7 @@ static void choose_rows(const struct ls_history *h, size_t rows, struct ls_timel
     size_t steps, most = rows < 2 ? 2 : rows;
     int loop = ls_growth_loop(h, &steps);
     timeline->by_step = steps > 0;
-    timeline->row = ls_history_new(most + 1, sizeof *timeline->row);
+    timeline->row = ls_new(most + 1, sizeof *timeline->row);
     if (!timeline->by_step) {
         for (size_t i = 0; i < most; i++)
             timeline->row[timeline->count++].ts_ns = h->end_ns / (int64_t)most * (int64_t)i;
