@@ -12,36 +12,10 @@
 #include <cmocka.h>
 
 #include "collect.h"
-#include "spool_maker.h"
-#include "trace.h"
+#include "spool_fixture.h"
 
 #define REPORT_OOM LS_API__ZN3c1027reportOutOfMemoryToProfilerElmmNS_6DeviceE
 #define PATHS(...) ((const char *const[]){__VA_ARGS__, NULL})
-
-static struct maker maker;
-
-static int setup(void **state) {
-    (void)state;
-    maker_open(&maker, false);
-    return 0;
-}
-
-static int setup_alive(void **state) {
-    (void)state;
-    maker_open(&maker, true);
-    return 0;
-}
-
-static int teardown(void **state) {
-    (void)state;
-    maker_close(&maker);
-    return 0;
-}
-
-static void collect(void) {
-    assert_int_equal(maker_collect(&maker), LS_EXIT_OK);
-    assert_string_equal(maker_ask(&maker, "PRAGMA integrity_check"), "ok");
-}
 
 static void once(void) {
     char why[512];

@@ -17,27 +17,7 @@
 #include <cmocka.h>
 
 #include "collect.h"
-#include "spool_maker.h"
-#include "trace.h"
-
-static struct maker maker;
-
-static int setup(void **state) {
-    (void)state;
-    maker_open(&maker, false);
-    return 0;
-}
-
-static int teardown(void **state) {
-    (void)state;
-    maker_close(&maker);
-    return 0;
-}
-
-static void collect(void) {
-    assert_int_equal(maker_collect(&maker), LS_EXIT_OK);
-    assert_string_equal(maker_ask(&maker, "PRAGMA integrity_check"), "ok");
-}
+#include "spool_fixture.h"
 
 static void test_calls(void **state) {
     (void)state;

@@ -16,22 +16,7 @@
 #include <cmocka.h>
 
 #include "collect.h"
-#include "spool_maker.h"
-#include "trace.h"
-
-static struct maker maker;
-
-static int setup(void **state) {
-    (void)state;
-    maker_open(&maker, false);
-    return 0;
-}
-
-static int teardown(void **state) {
-    (void)state;
-    maker_close(&maker);
-    return 0;
-}
+#include "spool_fixture.h"
 
 #define CALL_SIZE (sizeof(struct ls_rec_call) + 16) /* of a cudaMalloc */
 #define FIRST_CALL (sizeof(struct ls_chunk) + sizeof(struct ls_rec_thread))
@@ -48,11 +33,6 @@ static int64_t damaged(void) {
 
 static int64_t calls(void) {
     return maker_number(&maker, "SELECT COUNT(*) FROM call");
-}
-
-static void collect(void) {
-    assert_int_equal(maker_collect(&maker), LS_EXIT_OK);
-    assert_string_equal(maker_ask(&maker, "PRAGMA integrity_check"), "ok");
 }
 
 static void test_bad_record(void **state) {

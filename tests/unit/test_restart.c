@@ -17,22 +17,7 @@
 #include <cmocka.h>
 
 #include "collect.h"
-#include "spool_maker.h"
-#include "trace.h"
-
-static struct maker maker;
-
-static int setup(void **state) {
-    (void)state;
-    maker_open(&maker, true);
-    return 0;
-}
-
-static int teardown(void **state) {
-    (void)state;
-    maker_close(&maker);
-    return 0;
-}
+#include "spool_fixture.h"
 
 static enum ls_collected once(void) {
     char why[512];
@@ -180,7 +165,7 @@ static void test_second_reader_asks_the_first(void **state) {
     assert_int_equal(waitpid(pid, NULL, 0), pid);
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup_alive, teardown)
 
 int main(void) {
     const struct CMUnitTest tests[] = {

@@ -12,22 +12,7 @@
 
 #include "collect.h"
 #include "ingest.h"
-#include "spool_maker.h"
-#include "trace.h"
-
-static struct maker maker;
-
-static int setup(void **state) {
-    (void)state;
-    maker_open(&maker, true);
-    return 0;
-}
-
-static int teardown(void **state) {
-    (void)state;
-    maker_close(&maker);
-    return 0;
-}
+#include "spool_fixture.h"
 
 static char why[512];
 
@@ -342,7 +327,7 @@ static void test_deep(void **state) {
     assert_string_equal(site_of(1), "main.py:3 main");
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup_alive, teardown)
 
 int main(void) {
     const struct CMUnitTest tests[] = {
