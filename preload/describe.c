@@ -118,7 +118,8 @@ static void coverage(struct ls_thread *self) {
                          "calls through libcudart.so; a static cudart, RTLD_DEEPBIND, dlsym on a "
                          "handle and the driver API pass beside it");
     ls_describe_coverage(self, "libraries", "off",
-                         "cuBLAS, cuDNN, NCCL and cuFFT calls are not recorded by this version");
+                         "of cuBLAS its handles alone, with their streams and workspaces; cuDNN, "
+                         "NCCL and cuFFT calls are not recorded by this version");
     ls_describe_coverage(self, "cupti", "off", "no GPU times: not in this version");
     ls_describe_coverage(self, "native-stacks", ls_session.env.stacks ? "on" : "off",
                          ls_session.env.stacks ? "" : "LAYOUTSPY_STACKS=off");
