@@ -60,8 +60,8 @@ void ls_oom_events_free(struct ls_oom_events *ooms);
 /* The first one that the program got an error of; NULL: none. */
 const struct ls_oom_event *ls_oom_events_first_lost(const struct ls_oom_events *ooms);
 
-/* Whether a call lies within what was done about a lack of memory: from the first call of an event to
- * its last one, in whatever thread. */
+/* Whether a call lies within what was done about a lack of memory: from the first call of an event
+ * to its last one, in whatever thread. */
 bool ls_oom_events_hold(const struct ls_oom_events *ooms, int64_t call);
 
 /* "3 errors, 1 stall": how many of each; "none" of no event. Returns `text`. */
