@@ -34,6 +34,8 @@ struct ls_timed_call;
 
 /* ---- callers ---- */
 
+#define LS_PYTORCH_ALLOCATOR "*/libc10_cuda.so*" /* for fnmatch() and GLOB */
+
 struct ls_caller {
     union {
         uint64_t *address; /* with a depth: its innermost return addresses */

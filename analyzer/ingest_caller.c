@@ -15,7 +15,6 @@
 
 #define STACKS_MAX (1u << 24) /* a higher number is damage */
 #define ENTRY_DEPTH 16        /* the allocator's own frames are fewer */
-#define PYTORCH_ALLOCATOR "*/libc10_cuda.so*"
 
 static struct ls_caller *place(struct ls_callers *callers, uint32_t stack) {
     if (stack >= STACKS_MAX)
@@ -33,7 +32,8 @@ static struct ls_caller *place(struct ls_callers *callers, uint32_t stack) {
 }
 
 static enum ls_holder holder_of(const char *path) {
-    return path && fnmatch(PYTORCH_ALLOCATOR, path, 0) == 0 ? LS_HOLDER_PYTORCH : LS_HOLDER_CALLER;
+    return path && fnmatch(LS_PYTORCH_ALLOCATOR, path, 0) == 0 ? LS_HOLDER_PYTORCH
+                                                               : LS_HOLDER_CALLER;
 }
 
 /* A return address belongs to the call before it. */
@@ -148,7 +148,7 @@ void ls_caller_load(struct ls_ingest *ingest) {
                "UNION ALL SELECT w.id,w.depth+1,n.parent,m.path,f.offset+IFNULL(m.bias,0) "
                "FROM walk AS w JOIN stack AS n ON n.id=w.parent JOIN frame AS f ON f.id=n.frame "
                "LEFT JOIN module AS m ON m.id=f.module "
-               "WHERE w.path GLOB '" PYTORCH_ALLOCATOR "') "
+               "WHERE w.path GLOB '" LS_PYTORCH_ALLOCATOR "') "
                "SELECT id,path,address FROM walk ORDER BY id,depth",
                load_settled, ingest);
 }

@@ -46,6 +46,11 @@ static void take_calls(struct counting *c, const struct ls_step_streams *all) {
             f->calls++;
             f->launches += all->symbol[call->symbol].launch;
         }
+        for (uint32_t n = 0; n < all->stream[i].owns; n++) {
+            struct figures *f = at(c, all->stream[i].own_ns[n]);
+            if (f)
+                f->calls++;
+        }
     }
 }
 

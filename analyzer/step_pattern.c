@@ -1,62 +1,29 @@
 /*
- * step_pattern.c - steps from the repetition of calls. See step_stream.h.
+ * step_pattern.c - steps from the repetition of calls. See step_stream.h and step_search.h.
  * One thread; not async-signal-safe.
  *
  * A call that comes again at nearly equal distances (counted in calls) for most of its repetitions
- * is a candidate to cut a loop by; candidates that come equally often are one level of a nest of
- * loops. The level is chosen by what iterations usually have: a copy from or to the host. Where
- * several levels have one, the innermost, unless the next outer one is a few of its rounds and
- * launches work of its own (gradient accumulation). Where none has, the outermost.
+ * is a candidate to cut a loop by. A call that always comes several times before anything is worked
+ * on (two inputs, copied by one line) counts once. Candidates that come equally often are one level
+ * of a nest of loops; step_level.c chooses one.
  */
 #include <stdlib.h>
 #include <string.h>
 
-#include "step_stream.h"
+#include "step_search.h"
 
-#define LIKE 0.8            /* share of the distances that must be usual ones */
-#define NEAR 0.25           /* of the usual distance: how far from it is usual, too */
-#define SLACK 2             /* calls that are always near enough */
 #define COVERED 0.3         /* share of the region's work that a loop must have, */
 #define COVERED_OF_ALL 0.15 /* and of the thread's */
 #define SAMPLES 64          /* iterations that are looked at for what is usual */
-#define MANY 10             /* repetitions that make a loop a likely one */
-#define ROUNDS_MAX 8        /* of an inner loop in one step; more is an epoch of steps */
 #define DEPTH_MAX 4         /* loops before and after the main one, how often */
 #define THREADS_TRIED 3
-#define LEVEL 1.25 /* counts of one level, at most so far apart */
 
-struct candidate {
-    uint32_t symbol, count, distance; /* the usual one */
-    uint32_t first;                   /* call */
-};
-
-struct level {
-    uint32_t from, to; /* candidates, by number */
-    uint32_t count;    /* the usual number of repetitions */
-    uint32_t distance; /* of one of them */
-    uint64_t calls;    /* by all candidates */
-    bool copies, launches;
-};
-
-struct search {
-    const struct ls_step_streams *all;
-    const struct ls_step_stream *stream;
-    struct ls_step_list *list;
-    uint32_t *work;     /* by call: launches (or calls) before it */
-    uint32_t *place;    /* calls of a region, by symbol */
-    uint32_t *begin;    /* by symbol: first of its calls in `place`; one more at the end */
-    uint32_t *distance; /* scratch */
-    bool copies_only;   /* loops without a copy are none: the main one had them */
-    struct candidate *candidate;
-    uint32_t candidates, room;
-};
-
-static const struct ls_step_symbol *symbol_at(const struct search *s, uint32_t call) {
+static const struct ls_step_symbol *symbol_at(const struct ls_step_search *s, uint32_t call) {
     return &s->all->symbol[s->stream->call[call].symbol];
 }
 
 /* The region's calls by symbol (a counting sort). */
-static void sort_places(struct search *s, uint32_t low, uint32_t high) {
+static void sort_places(struct ls_step_search *s, uint32_t low, uint32_t high) {
     uint32_t symbols = s->all->symbols;
     memset(s->begin, 0, (symbols + 1) * sizeof *s->begin);
     for (uint32_t i = low; i < high; i++)
@@ -70,24 +37,55 @@ static void sort_places(struct search *s, uint32_t low, uint32_t high) {
     s->begin[0] = 0;
 }
 
-static bool is_near(uint32_t distance, uint32_t usual) {
-    uint32_t away = distance > usual ? distance - usual : usual - distance;
-    return away <= SLACK || away <= NEAR * usual;
-}
-
 static bool is_long(uint32_t distance, uint32_t usual) {
-    return distance > usual && !is_near(distance, usual);
+    return distance > usual && !ls_step_is_near(distance, usual);
 }
 
 /* How many calls an iteration takes, at most. */
-static uint32_t reach_of(const struct candidate *c) {
-    return (uint32_t)((1 + NEAR) * c->distance) + SLACK;
+static uint32_t reach_of(const struct ls_step_candidate *c) {
+    return (uint32_t)((1 + LS_STEP_NEAR) * c->distance) + LS_STEP_SLACK;
+}
+
+/* Whether nothing is worked on between two calls of one symbol: nothing is launched, where a thread
+ * launches, else there is no other call. */
+static bool together(const struct ls_step_search *s, uint32_t call, uint32_t next) {
+    return s->work[next] - s->work[call] <= (symbol_at(s, call)->launch || !s->by_launches);
+}
+
+/* How many of a symbol's calls come together, usually; 1 where that is not the same each time. */
+static uint32_t usual_together(struct ls_step_search *s, const uint32_t *place, uint32_t count) {
+    uint32_t groups = 0, like = 0;
+    for (uint32_t i = 0; i < count; groups++) {
+        uint32_t first = i++;
+        while (i < count && together(s, place[i - 1], place[i]))
+            i++;
+        s->distance[groups] = i - first;
+    }
+    uint32_t usual = ls_step_median(s->distance, groups);
+    for (uint32_t i = 0; i < groups; i++)
+        like += s->distance[i] == usual;
+    return usual <= LS_STEP_ROUNDS_MAX && like >= LS_STEP_LIKE * groups ? usual : 1;
+}
+
+/* The symbol's calls, without those that come together with the one before. */
+static uint32_t keep_first(struct ls_step_search *s, uint32_t symbol) {
+    uint32_t *place = s->place + s->begin[symbol];
+    uint32_t count = s->begin[symbol + 1] - s->begin[symbol], kept = 1;
+    if (count < LS_STEP_REPEATS || usual_together(s, place, count) < 2)
+        return count;
+    for (uint32_t i = 1, before = place[0]; i < count; i++) {
+        if (!together(s, before, place[i]))
+            place[kept++] = place[i];
+        before = place[i];
+    }
+    return kept;
 }
 
 /* Whether the symbol could cut a loop; the region's work is `whole`. */
-static bool judge(const struct search *s, uint32_t symbol, uint32_t whole, struct candidate *c) {
+static bool judge(struct ls_step_search *s, uint32_t symbol, uint32_t whole,
+                  struct ls_step_candidate *c) {
     const uint32_t *place = s->place + s->begin[symbol];
-    uint32_t count = s->begin[symbol + 1] - s->begin[symbol], like = 0;
+    uint32_t count = keep_first(s, symbol), like = 0;
     uint64_t covered = 0;
     if (count < LS_STEP_REPEATS)
         return false;
@@ -95,37 +93,37 @@ static bool judge(const struct search *s, uint32_t symbol, uint32_t whole, struc
         s->distance[i - 1] = place[i] - place[i - 1];
     uint32_t usual = ls_step_median(s->distance, count - 1);
     for (uint32_t i = 1; i < count; i++) {
-        if (!is_near(place[i] - place[i - 1], usual))
+        if (!ls_step_is_near(place[i] - place[i - 1], usual))
             continue;
         like++;
         covered += s->work[place[i]] - s->work[place[i - 1]];
     }
-    if (like < LIKE * (count - 1) || covered < COVERED * whole ||
+    if (like < LS_STEP_LIKE * (count - 1) || covered < COVERED * whole ||
         covered < COVERED_OF_ALL * s->work[s->stream->count] || covered == 0)
         return false;
-    *c = (struct candidate){symbol, count, usual, place[0]};
+    *c = (struct ls_step_candidate){symbol, count, usual, place[0]};
     return true;
 }
 
 /* Fewest repetitions first. */
 static int by_count(const void *a, const void *b) {
-    const struct candidate *x = a, *y = b;
+    const struct ls_step_candidate *x = a, *y = b;
     if (x->count != y->count)
         return x->count < y->count ? -1 : 1;
     return x->first < y->first ? -1 : x->first > y->first;
 }
 
-static bool find_candidates(struct search *s, uint32_t low, uint32_t high) {
+static bool find_candidates(struct ls_step_search *s, uint32_t low, uint32_t high) {
     uint32_t whole = s->work[high] - s->work[low];
     s->candidates = 0;
     sort_places(s, low, high);
     for (uint32_t n = 0; n < s->all->symbols; n++) {
-        struct candidate c;
+        struct ls_step_candidate c;
         if (!judge(s, n, whole, &c))
             continue;
         if (s->candidates == s->room) {
             uint32_t room = s->room ? 2 * s->room : 256;
-            struct candidate *more = realloc(s->candidate, room * sizeof *more);
+            struct ls_step_candidate *more = realloc(s->candidate, room * sizeof *more);
             if (!more)
                 return false;
             s->candidate = more;
@@ -138,90 +136,13 @@ static bool find_candidates(struct search *s, uint32_t low, uint32_t high) {
     return s->candidates > 0;
 }
 
-/* The count that most of the level's candidates have; those with a stack decide, if there are. */
-static uint32_t usual_repeats(const struct search *s, const struct level *level) {
-    uint32_t best = 0, count = 0;
-    for (int with_stack = 1; with_stack >= 0 && !best; with_stack--) {
-        uint32_t run = 0, most = 0;
-        for (uint32_t i = level->from; i < level->to; i++) {
-            const struct candidate *c = &s->candidate[i];
-            if (with_stack && !s->all->symbol[c->symbol].stack)
-                continue;
-            run = c->count == count ? run + 1 : 1;
-            count = c->count;
-            if (run > most) {
-                most = run;
-                best = count;
-            }
-        }
-    }
-    return best;
-}
-
-/* Of the level, the call that came first of all: it begins the loop. */
-static struct candidate beginning(const struct search *s, const struct level *level) {
-    const struct candidate *best = NULL;
-    for (uint32_t i = level->from; i < level->to; i++) {
-        const struct candidate *c = &s->candidate[i];
-        if (c->count == level->count && (!best || c->first < best->first))
-            best = c;
-    }
-    return *best;
-}
-
-/* The level that begins at candidate `from`. */
-static struct level level_from(const struct search *s, uint32_t from) {
-    struct level level = {.from = from, .to = from};
-    while (level.to < s->candidates &&
-           s->candidate[level.to].count <= LEVEL * s->candidate[from].count) {
-        const struct ls_step_symbol *symbol = &s->all->symbol[s->candidate[level.to].symbol];
-        level.copies |= symbol->host_copy;
-        level.launches |= symbol->launch;
-        level.calls += s->candidate[level.to++].count;
-    }
-    level.count = usual_repeats(s, &level);
-    level.distance = beginning(s, &level).distance;
-    return level;
-}
-
-/* Whether the inner level is a few rounds in each step of the outer one. */
-static bool is_rounds(const struct level *outer, const struct level *inner) {
-    uint32_t rounds = inner->count / outer->count;
-    return outer->launches && outer->count >= MANY && inner->count <= ROUNDS_MAX * outer->count &&
-           (uint64_t)rounds * inner->distance <= (1 + NEAR) * outer->distance;
-}
-
-/* From the outermost level inwards: remember what would do, see whether a further one is better. */
-static bool choose_level(const struct search *s, struct level *chosen) {
-    bool any = false;
-    *chosen = (struct level){0};
-    for (uint32_t from = 0; from < s->candidates;) {
-        struct level level = level_from(s, from);
-        bool better = true;
-        from = level.to;
-        if (s->copies_only && !level.copies)
-            continue;
-        /* A loop makes most of its calls each time: else these are lines that come twice in one. */
-        if (any && level.calls < chosen->calls)
-            better = false;
-        else if (any && level.copies)
-            better = !is_rounds(chosen, &level);
-        else if (any)
-            better = !chosen->copies && chosen->count < MANY && level.count >= MANY;
-        if (better)
-            *chosen = level;
-        any = true;
-    }
-    return any;
-}
-
 /*
  * How many calls before its first call of `c` each iteration began: those that come before it every
  * time, the first time too, and not after its last one (then they would end the iteration before).
  */
-static uint32_t head_start(const struct search *s, const struct candidate *c, uint32_t low,
-                           uint32_t high) {
-    const uint32_t *place = s->place + s->begin[c->symbol];
+static uint32_t head_start(const struct ls_step_search *s, const struct ls_step_candidate *c,
+                           uint32_t low, uint32_t high) {
+    const uint32_t *place = ls_step_places(s, c);
     const struct ls_step_call *call = s->stream->call;
     uint32_t back = 1;
     for (; back < c->distance && place[0] >= low + back; back++) {
@@ -232,7 +153,7 @@ static uint32_t head_start(const struct search *s, const struct candidate *c, ui
             break;
         for (uint32_t i = 1; i < c->count; i += every, tried++)
             same += place[i] >= back && call[place[i] - back].symbol == symbol;
-        if (same < LIKE * tried)
+        if (same < LS_STEP_LIKE * tried)
             break;
     }
     return back - 1;
@@ -243,13 +164,14 @@ struct tail {
     uint32_t symbol, times;
 };
 
-static struct tail find_tail(struct search *s, const struct candidate *c, uint32_t back) {
-    const uint32_t *place = s->place + s->begin[c->symbol];
+static struct tail find_tail(struct ls_step_search *s, const struct ls_step_candidate *c,
+                             uint32_t back) {
+    const uint32_t *place = ls_step_places(s, c);
     uint32_t every = c->count > SAMPLES ? c->count / SAMPLES : 1, votes = 0, same = 0, n = 0;
     struct tail tail = {0, 0};
     for (uint32_t i = 1; i < c->count; i += every) {
         uint32_t last = place[i] - back - 1, symbol = s->stream->call[last].symbol;
-        if (!is_near(place[i] - place[i - 1], c->distance))
+        if (!ls_step_is_near(place[i] - place[i - 1], c->distance))
             continue;
         if (votes == 0)
             tail.symbol = symbol;
@@ -257,7 +179,7 @@ static struct tail find_tail(struct search *s, const struct candidate *c, uint32
     }
     for (uint32_t i = 1; i < c->count; i += every) {
         uint32_t next = place[i] - back;
-        if (!is_near(place[i] - place[i - 1], c->distance))
+        if (!ls_step_is_near(place[i] - place[i - 1], c->distance))
             continue;
         same += s->stream->call[next - 1].symbol == tail.symbol;
         s->distance[n++] = ls_step_occurrences(s->stream, tail.symbol, place[i - 1] - back, next);
@@ -268,8 +190,8 @@ static struct tail find_tail(struct search *s, const struct candidate *c, uint32
 }
 
 /* One past the last call of an iteration that something else follows before `limit`. */
-static uint32_t end_of(const struct search *s, uint32_t from, uint32_t limit,
-                       const struct candidate *c, struct tail tail) {
+static uint32_t end_of(const struct ls_step_search *s, uint32_t from, uint32_t limit,
+                       const struct ls_step_candidate *c, struct tail tail) {
     for (uint32_t i = from; i < limit && tail.times; i++)
         if (s->stream->call[i].symbol == tail.symbol && --tail.times == 0)
             return i + 1;
@@ -277,9 +199,9 @@ static uint32_t end_of(const struct search *s, uint32_t from, uint32_t limit,
 }
 
 /* The loop's steps. *first and *last: the calls that it spans, the second one exclusive. */
-static void add_loop(struct search *s, const struct candidate *c, uint32_t low, uint32_t high,
-                     uint32_t *first, uint32_t *last) {
-    const uint32_t *place = s->place + s->begin[c->symbol];
+static void add_loop(struct ls_step_search *s, const struct ls_step_candidate *c, uint32_t low,
+                     uint32_t high, uint32_t *first, uint32_t *last) {
+    const uint32_t *place = ls_step_places(s, c);
     const struct ls_step_call *call = s->stream->call;
     uint32_t back = head_start(s, c, low, high), reach = reach_of(c);
     struct tail tail = find_tail(s, c, back);
@@ -292,7 +214,7 @@ static void add_loop(struct search *s, const struct candidate *c, uint32_t low, 
             next = from + reach;
         uint32_t end = cut ? end_of(s, from, next, c, tail) : next;
         /* A first round that merely took more calls is whole. */
-        if (i + 1 < c->count && next - end <= SLACK + NEAR * c->distance)
+        if (i + 1 < c->count && next - end <= LS_STEP_SLACK + LS_STEP_NEAR * c->distance)
             end = next;
         ls_step_add(s->list, (struct ls_step){call[from].start_ns,
                                               end == next && i + 1 < c->count
@@ -305,14 +227,15 @@ static void add_loop(struct search *s, const struct candidate *c, uint32_t low, 
 }
 
 /* The main loop of the calls from low to high, then those before and after it. */
-static bool search_region(struct search *s, uint32_t low, uint32_t high, int depth) {
-    struct level level;
+static bool search_region(struct ls_step_search *s, uint32_t low, uint32_t high, int depth) {
+    struct ls_step_candidate c;
+    bool copies;
     uint32_t first = low, last = high;
-    if (high - low < LS_STEP_REPEATS || !find_candidates(s, low, high) || !choose_level(s, &level))
+    if (high - low < LS_STEP_REPEATS || !find_candidates(s, low, high) ||
+        !ls_step_choose(s, &c, &copies))
         return false;
-    struct candidate c = beginning(s, &level);
     add_loop(s, &c, low, high, &first, &last);
-    if (level.copies)
+    if (copies)
         s->copies_only = true;
     if (depth < DEPTH_MAX) {
         search_region(s, low, first, depth + 1);
@@ -323,16 +246,17 @@ static bool search_region(struct search *s, uint32_t low, uint32_t high, int dep
 
 static bool search_stream(const struct ls_step_streams *all, const struct ls_step_stream *stream,
                           struct ls_step_list *list) {
-    struct search s = {.all = all, .stream = stream, .list = list};
+    struct ls_step_search s = {.all = all, .stream = stream, .list = list};
     size_t count = stream->count;
-    bool found = false, by_launches = stream->launches >= count / 100 && stream->launches > 0;
+    bool found = false;
+    s.by_launches = stream->launches >= count / 100 && stream->launches > 0;
     s.work = calloc(count + 1, sizeof *s.work);
     s.place = calloc(count + 1, sizeof *s.place);
     s.distance = calloc(count + 1, sizeof *s.distance);
     s.begin = calloc(all->symbols + 2, sizeof *s.begin);
     if (s.work && s.place && s.distance && s.begin) {
         for (uint32_t i = 0; i < count; i++)
-            s.work[i + 1] = s.work[i] + (by_launches ? symbol_at(&s, i)->launch : 1);
+            s.work[i + 1] = s.work[i] + (s.by_launches ? symbol_at(&s, i)->launch : 1);
         found = search_region(&s, 0, (uint32_t)count, 0);
     } else {
         list->out_of_memory = true;

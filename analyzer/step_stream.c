@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "classify.h"
+#include "common/roles.h"
 #include "layoutspy/table.h"
 
 #define NESTED_MAX 1024 /* calls that one call is looked to have made; more would be damage */
@@ -88,6 +90,19 @@ static bool make_room(struct ls_step_stream *stream) {
     return true;
 }
 
+static bool keep_own(struct ls_step_stream *stream, int64_t start) {
+    if (stream->owns == stream->own_room) {
+        uint32_t room = stream->own_room ? 2 * stream->own_room : 256;
+        int64_t *more = realloc(stream->own_ns, room * sizeof *more);
+        if (!more)
+            return false;
+        stream->own_ns = more;
+        stream->own_room = room;
+    }
+    stream->own_ns[stream->owns++] = start;
+    return true;
+}
+
 /* Which field of a function is the kernel's number, -1: none. */
 static int kernel_field(unsigned api) {
     for (int i = 0; i < ls_api_info[api].field_count; i++)
@@ -96,7 +111,60 @@ static int kernel_field(unsigned api) {
     return -1;
 }
 
-enum { COLUMN_START, COLUMN_DURATION, COLUMN_THREAD, COLUMN_API, COLUMN_STACK, COLUMN_FIELD };
+enum {
+    COLUMN_START,
+    COLUMN_DURATION,
+    COLUMN_THREAD,
+    COLUMN_API,
+    COLUMN_STACK,
+    COLUMN_ID,
+    COLUMN_FIELD
+};
+
+/* What the call does, as far as levels of loops are told by it (step_level.c). */
+static void describe(struct ls_step_symbol *symbol, sqlite3_stmt *stmt) {
+    const struct ls_roles *roles = &ls_roles[symbol->api];
+    bool back = false;
+    switch (ls_api_info[symbol->api].cls) {
+    case LS_CLASS_LAUNCH:
+        if (!symbol->stack && kernel_field(symbol->api) >= 0)
+            symbol->kernel =
+                (uint32_t)sqlite3_column_int64(stmt, COLUMN_FIELD + kernel_field(symbol->api));
+        symbol->launch = true;
+        return;
+    case LS_CLASS_GRAPH:
+        symbol->launch = true;
+        return;
+    case LS_CLASS_MEMSET:
+    case LS_CLASS_MEM_INFO:
+        symbol->work = true;
+        return;
+    case LS_CLASS_BLOCK:
+        back = roles->size >= 0 && sqlite3_column_int64(stmt, COLUMN_FIELD + roles->size) < 0;
+        symbol->gives = !back;
+        symbol->takes = back;
+        return;
+    case LS_CLASS_DEVICE_ALLOC:
+    case LS_CLASS_ASYNC_ALLOC:
+    case LS_CLASS_MANAGED_ALLOC:
+    case LS_CLASS_PINNED_ALLOC:
+    case LS_CLASS_ARRAY_ALLOC:
+        symbol->gives = true;
+        return;
+    case LS_CLASS_FREE:
+        symbol->takes = true;
+        return;
+    default:
+        return;
+    }
+}
+
+static bool is_own(const struct ls_step_streams *all, sqlite3_stmt *stmt, unsigned api,
+                   int64_t stack) {
+    int event = api < LS_API_COUNT ? ls_roles[api].event : -1;
+    return ls_step_is_own(&all->own, sqlite3_column_int64(stmt, COLUMN_ID), api, stack,
+                          event >= 0 ? sqlite3_column_int64(stmt, COLUMN_FIELD + event) : 0);
+}
 
 static void take_call(sqlite3_stmt *stmt, void *context) {
     struct ls_step_streams *all = context;
@@ -107,32 +175,38 @@ static void take_call(sqlite3_stmt *stmt, void *context) {
         all->out_of_memory = true;
         return;
     }
-    if (symbol.api < LS_API_COUNT) {
-        enum ls_class cls = ls_api_info[symbol.api].cls;
-        int kernel = cls == LS_CLASS_LAUNCH && !symbol.stack ? kernel_field(symbol.api) : -1;
-        symbol.launch = cls == LS_CLASS_LAUNCH || cls == LS_CLASS_GRAPH;
-        if (kernel >= 0)
-            symbol.kernel = (uint32_t)sqlite3_column_int64(stmt, COLUMN_FIELD + kernel);
-    }
     int64_t start = sqlite3_column_int64(stmt, COLUMN_START);
     int64_t duration = sqlite3_column_int64(stmt, COLUMN_DURATION);
+    if (duration > UINT32_MAX)
+        duration = UINT32_MAX;
+    if (start + duration > stream->end_ns)
+        stream->end_ns = start + duration;
+    if (is_own(all, stmt, symbol.api, symbol.stack)) {
+        all->out_of_memory |= !keep_own(stream, start);
+        return;
+    }
+    if (symbol.api < LS_API_COUNT)
+        describe(&symbol, stmt);
     uint32_t number = symbol_number(all, &symbol), at = stream->count++;
     /* They come in order of completion: a call goes before those that it made itself. */
     uint32_t first = at > NESTED_MAX ? at - NESTED_MAX : 0;
     for (; at > first && stream->call[at - 1].start_ns > start; at--)
         stream->call[at] = stream->call[at - 1];
-    stream->call[at] = (struct ls_step_call){
-        start, duration > UINT32_MAX ? UINT32_MAX : (uint32_t)duration, number};
+    stream->call[at] = (struct ls_step_call){start, (uint32_t)duration, number};
     stream->launches += symbol.launch;
 }
 
-static void take_host_copy(sqlite3_stmt *stmt, void *context) {
+static void take_copy(sqlite3_stmt *stmt, void *context) {
     struct ls_step_streams *all = context;
+    int direction = sqlite3_column_int(stmt, 2);
     struct ls_step_symbol symbol = {.stack = (uint32_t)sqlite3_column_int64(stmt, 1),
                                     .api = (uint16_t)sqlite3_column_int(stmt, 0)};
     uint32_t number = symbol_number(all, &symbol);
-    if (!all->out_of_memory)
-        all->symbol[number].host_copy = true;
+    if (all->out_of_memory)
+        return;
+    all->symbol[number].upload |= direction == LS_DIRECTION_H2D;
+    all->symbol[number].download |= direction == LS_DIRECTION_D2H;
+    all->symbol[number].work |= direction != LS_DIRECTION_H2D && direction != LS_DIRECTION_D2H;
 }
 
 static void take_thread(sqlite3_stmt *stmt, void *context) {
@@ -144,20 +218,23 @@ static void take_thread(sqlite3_stmt *stmt, void *context) {
 
 void ls_step_streams_load(struct ls_step_streams *all, struct ls_trace_db *db) {
     memset(all, 0, sizeof *all);
+    ls_step_own_load(&all->own, db);
+    all->out_of_memory = all->own.out_of_memory;
     ls_db_each(db,
-               "SELECT start_ns, duration_ns, thread, api, COALESCE(stack, 0), f0, f1, f2, f3, f4, "
-               "f5, f6, f7, f8, f9, f10, f11 FROM call ORDER BY id",
+               "SELECT start_ns, duration_ns, thread, api, COALESCE(stack, 0), id, f0, f1, f2, f3,"
+               " f4, f5, f6, f7, f8, f9, f10, f11 FROM call ORDER BY id",
                take_call, all);
-    ls_db_each(db,
-               "SELECT DISTINCT api, COALESCE(stack, 0) FROM copy WHERE status = 0 AND direction"
-               " IN (1, 2)",
-               take_host_copy, all);
+    ls_db_each(db, "SELECT DISTINCT api, COALESCE(stack, 0), direction FROM copy WHERE status = 0",
+               take_copy, all);
     ls_db_each(db, "SELECT id, tid FROM thread", take_thread, all);
+    ls_step_own_free(&all->own);
 }
 
 void ls_step_streams_free(struct ls_step_streams *all) {
-    for (uint32_t i = 0; i < all->count; i++)
+    for (uint32_t i = 0; i < all->count; i++) {
         free(all->stream[i].call);
+        free(all->stream[i].own_ns);
+    }
     free(all->stream);
     free(all->symbol);
     free(all->slot);

@@ -8,6 +8,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "step_own.h"
 #include "trace_db.h"
 
 #define LS_STEP_REPEATS 3 /* fewer repetitions are no loop */
@@ -24,8 +25,12 @@ struct ls_step_symbol {
     uint32_t stack;  /* stack_site.id, 0: none */
     uint32_t kernel; /* of launches without a stack */
     uint16_t api;
-    bool launch;    /* of a kernel or a graph */
-    bool host_copy; /* between host and device, at least once */
+    bool launch;   /* of a kernel or a graph */
+    bool upload;   /* a copy from the host to the device, at least once */
+    bool download; /* the other way */
+    bool work;     /* other work: within the device, or a question for its memory */
+    bool gives;    /* memory to the program, at least once */
+    bool takes;    /* it back */
     int64_t
         optimizer; /* the place that called an optimizer (step_optimizer.c), 0: not inside one */
 };
@@ -35,7 +40,10 @@ struct ls_step_stream {
     int64_t tid;
     struct ls_step_call *call; /* in order of start */
     uint32_t count, room;
+    int64_t *own_ns; /* begins of those that steps are not told by (step_own.h) */
+    uint32_t owns, own_room;
     uint32_t launches;
+    int64_t end_ns; /* of the last of all */
 };
 
 struct ls_step_streams {
@@ -45,6 +53,7 @@ struct ls_step_streams {
     uint32_t symbols, symbol_room;
     uint32_t *slot; /* hash table of symbol numbers plus 1 */
     uint32_t slots; /* a power of two */
+    struct ls_step_own own;
     bool out_of_memory;
 };
 

@@ -28,8 +28,8 @@ static bool by_marks(const struct ls_step_streams *all, struct ls_trace_db *db,
     for (uint32_t i = 0; list->count && i < all->count; i++) {
         const struct ls_step_stream *stream = &all->stream[i];
         struct ls_step *last = &list->step[list->count - 1];
-        if (stream->count && ls_step_call_end(&stream->call[stream->count - 1]) > last->end_ns)
-            last->end_ns = ls_step_call_end(&stream->call[stream->count - 1]);
+        if (stream->end_ns > last->end_ns)
+            last->end_ns = stream->end_ns;
     }
     list->loops = 1;
     return list->count > 0;

@@ -1,6 +1,7 @@
 """Steps are the program's iterations: as many as it says, each from its first call to its last.
 
-tests/apps/loops.c asks for the free memory at the beginning of each iteration, and nowhere else.
+tests/apps/loops.c asks for the free memory at the beginning of each iteration, and nowhere else;
+nothing marks those of tests/apps/rounds.c.
 """
 
 import re
@@ -33,6 +34,21 @@ def test_as_many_as_the_program_says(harness, mode, count, launches):
     assert all(end <= start for (_, end), (start, _) in zip(steps, steps[1:]))
     assert figures(harness, "source, loop, launches, h2d_bytes") == {("pattern", 1, launches, 8192)}
     assert harness.trace().meta("steps") == "pattern"
+
+
+# Kernels in each iteration.
+ROUNDS = {"one": 1, "bare": 0, "pair": 1, "waited": 0, "spread": 3, "lines": 1, "kernels": 7, "growing": 2,
+          "pooled": 1, "scratch": 5, "logged": 2, "polled": 1, "accumulate": 9, "accumulate-logged": 9,
+          "inner": 6, "layers": 61}
+
+
+@pytest.mark.parametrize("count", [16, 400])
+@pytest.mark.parametrize("mode", ROUNDS)
+def test_nothing_marks_them(harness, mode, count):
+    outcome = harness.record([app("rounds"), mode, str(count)])
+    assert outcome.status == 0 and outcome.out == f"{count} iterations\n", repr(outcome)
+    assert figures(harness, "source, loop, launches") == {("pattern", 1, ROUNDS[mode])}
+    assert harness.trace().one("SELECT COUNT(*) FROM step") == count
 
 
 def test_evaluations_are_outside(harness):

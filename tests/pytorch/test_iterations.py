@@ -39,6 +39,29 @@ def test_as_many_as_the_script_says(torch, mode):
     assert all(peak and peak > 0 for peak in peaks)
 
 
+# How many iterations, and how many launches each has once the first ones are over.
+ROUNDS = {"one": (60, 1), "pair": (60, 2), "pair_bare": (60, 0), "pair_spread": (60, 3), "pair_around": (60, 20),
+          "lines": (60, 2), "sizes": (60, 20), "growing": (400, 1), "growing_small": (400, 1), "cache": (60, 3),
+          "streams": (60, 1), "logged": (60, 1), "accumulate": (12, 45), "accumulate_logged": (60, 45),
+          "inner": (60, 15), "diffusion": (60, 42), "generator": (60, 3)}
+
+
+@pytest.mark.parametrize("mode", ROUNDS)
+def test_nothing_marks_them(torch, mode):
+    count, launches = ROUNDS[mode]
+    outcome = torch.go("rounds", mode, str(count))
+    assert outcome.status == 0 and outcome.out == f"{count} iterations\n", repr(outcome)
+    steps = [row[0] for row in torch.trace().rows("SELECT launches FROM step ORDER BY id")]
+    assert len(steps) == count and set(steps[3:-1]) == {launches}
+
+
+@pytest.mark.parametrize("setting", ["PYTORCH_ALLOC_CONF=expandable_segments:True", "LAYOUTSPY_STACKS=off"])
+def test_an_allocator_that_asks_for_more(torch, setting):
+    outcome = torch.go("rounds", "growing", "400", more_env=dict([setting.split("=")]))
+    assert outcome.status == 0, repr(outcome)
+    assert torch.trace().one("SELECT COUNT(*) FROM step") == 400
+
+
 def test_evaluations_are_outside(torch):
     trace, steps, _ = iterate(torch, "epochs")
     reads = [row[0] for row in trace.rows(

@@ -11,6 +11,7 @@
 
 #include <cmocka.h>
 
+#include "common/roles.h"
 #include "steps.h"
 
 struct made_steps t;
@@ -28,6 +29,7 @@ void sql(const char *format, ...) {
 int setup(void **state) {
     (void)state;
     memset(&t, 0, sizeof t);
+    ls_roles_init();
     assert_int_equal(sqlite3_open(":memory:", &t.db.db), SQLITE_OK);
     sql("%s", ls_schema_sql);
     sql("INSERT INTO meta VALUES('pid', '100')");
