@@ -5,32 +5,55 @@
  */
 #include "held_age.h"
 
-#include <inttypes.h>
-#include <stdlib.h>
-
-#include "../human.h"
-#include "../query.h"
+#include "../memory/growth.h"
 #include "oom_facts.h"
 #include "oom_remains.h"
 #include "thresholds.h"
 
-/* When the step before the one that was running at `ns` began, in the loop of the most steps; -1.
- */
-static int64_t step_before(sqlite3 *db, int64_t ns) {
-    char *sql = ls_format("SELECT start_ns FROM step WHERE start_ns <= %" PRId64
-                          " AND loop = (SELECT loop FROM step GROUP BY loop ORDER BY COUNT(*) DESC,"
-                          " loop LIMIT 1) ORDER BY start_ns DESC LIMIT 1 OFFSET 1",
-                          ns);
-    int64_t step_ns = ls_query_int(db, -1, sql);
-    free(sql);
-    return step_ns;
+#define DEVICES_MOST 64
+
+/* The program's main loop; no history: it has none. */
+struct main_loop {
+    const struct ls_history *history;
+    int number;
+};
+
+/* Steps are the program's, not a device's: any that a framework allocates on tells of them. */
+static struct main_loop main_loop_of(struct ls_detect *d) {
+    int device[DEVICES_MOST];
+    size_t devices = ls_detect_devices(d, device, DEVICES_MOST), steps = 0;
+    struct main_loop loop = {0};
+    for (size_t i = 0; i < devices && (!loop.history || !loop.history->framework); i++) {
+        const struct ls_history *h = ls_detect_history(d, device[i]);
+        if (h && (!loop.history || h->framework))
+            loop.history = h;
+    }
+    if (loop.history)
+        loop.number = ls_growth_loop(loop.history, &steps);
+    if (steps == 0)
+        loop.history = NULL;
+    return loop;
+}
+
+/* When the step before the one that was running at `ns` began; -1. */
+static int64_t step_before(const struct main_loop *loop, int64_t ns) {
+    int64_t before = -1, running = -1;
+    for (size_t i = 0; loop->history && i < loop->history->steps; i++) {
+        const struct ls_history_step *step = &loop->history->step[i];
+        if (step->loop != loop->number || step->start_ns > ns)
+            continue;
+        before = running;
+        running = step->start_ns;
+    }
+    return before;
 }
 
 /* Without steps what is of the last part of the time before `ns` is not kept; with them nothing is
  * that no two of them were begun after. */
-static int64_t old_before(const struct ls_held_age *age, const struct ls_detect *d, int64_t ns) {
-    int64_t old_ns = age->steps ? step_before(d->db, ns) : -1;
-    if (age->steps)
+static int64_t old_before(const struct main_loop *loop, bool steps, const struct ls_detect *d,
+                          int64_t ns) {
+    int64_t old_ns = steps ? step_before(loop, ns) : -1;
+    if (steps)
         return old_ns >= 0 ? old_ns : 0;
     return ns - (int64_t)(LS_KEPT_AGE * (double)(ns - d->begin_ns));
 }
@@ -39,12 +62,13 @@ int ls_held_age_find(struct ls_held_age *age, struct ls_detect *d, int64_t censu
     int rc;
     const struct ls_ooms *all = ls_ooms_of(d, &rc);
     size_t count = all ? all->count : 0;
-    age->steps = step_before(d->db, census_ns) >= 0;
-    age->old_ns = old_before(age, d, census_ns);
+    struct main_loop loop = main_loop_of(d);
+    age->steps = step_before(&loop, census_ns) >= 0;
+    age->old_ns = old_before(&loop, age->steps, d, census_ns);
     age->remains = all && all->remains->count > 0;
     age->failures = count > LS_FAILURES ? 1 : count;
     for (size_t i = 0; i < age->failures; i++) {
-        age->failure[i].from_ns = old_before(age, d, all->oom[i].ts_ns);
+        age->failure[i].from_ns = old_before(&loop, age->steps, d, all->oom[i].ts_ns);
         age->failure[i].to_ns = all->oom[count > LS_FAILURES ? count - 1 : i].ts_ns;
     }
     return rc;

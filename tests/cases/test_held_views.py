@@ -1,5 +1,7 @@
 """Memory that tensors hold and nobody uses, as the census at exit saw it."""
 
+import sqlite3
+
 import pytest
 
 from case import near
@@ -108,3 +110,20 @@ def test_healthy_loops(case, script):
     whole(case, script, more_env=EXIT)
     assert not [f for f in case.found(KIND) if f["severity"] != "info"], case.summary()
     assert KIND not in [s["kind"] for s in case.told["skipped"]]
+
+
+@pytest.mark.parametrize("how", ["losses", "slices"])
+def test_steps_that_launch_nothing_are_no_age(case, how):
+    """What repeats at the program's end (frees) may be told as a loop, with more steps than the main
+    one; what is kept is judged by that one."""
+    play(case, how)
+    before = case.told["findings"]
+    with sqlite3.connect(case.out) as db:
+        number, begin = db.execute("SELECT MAX(id), MAX(end_ns) FROM step").fetchone()
+        (census,) = db.execute("SELECT MAX(ts_ns) FROM census").fetchone()
+        width = (census - begin) // 64
+        db.executemany("INSERT INTO step(id, loop, source, start_ns, end_ns, calls, launches)"
+                       " VALUES(?, 99, 'pattern', ?, ?, 2, 0)",
+                       [(number + i, begin + i * width, begin + (i + 1) * width) for i in range(1, 64)])
+    case.told = case.report()
+    assert case.told["findings"] == before
