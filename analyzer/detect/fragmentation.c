@@ -138,7 +138,8 @@ static void add_of_oom(struct ls_detect *d, const struct ls_ooms *all, const str
     json_object_set_new(f->evidence, "why", ls_json_text(why));
     free(why);
     f->advice = o->cause ? ls_fragmentation_advice(all, o->requested)
-                         : ls_format("As for the out-of-memory error at %s.", o->site);
+                         : ls_format("As for the out-of-memory error %s %s.",
+                                     o->backward ? "in the backward of" : "at", o->site);
 }
 
 /* ---- by the peaks ---- */

@@ -2,8 +2,8 @@
  * oom.c - `oom`: the program asked for memory and there was none, by site and cause.
  *
  * Needs: the ooms (oom_facts.h). Cost: the request that failed. Ooms that are consequences of an
- * earlier one's remains are told as info: `oom-cascade` has the cause. Main thread only; not for
- * signal handlers.
+ * earlier one's remains are told as info: `oom-cascade` has the cause. A warning where the program
+ * went on after the last one. Main thread only; not for signal handlers.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -12,12 +12,13 @@
 #include "../json_text.h"
 #include "detect.h"
 #include "oom_advice.h"
+#include "oom_after.h"
 #include "oom_facts.h"
 #include "thresholds.h"
 
 static bool same_group(const struct ls_oom *x, const struct ls_oom *y) {
     return x->verdict == y->verdict && x->device == y->device && !x->cause == !y->cause &&
-           strcmp(x->site, y->site) == 0;
+           x->backward == y->backward && strcmp(x->site, y->site) == 0;
 }
 
 static void put_known(json_t *evidence, const char *name, int64_t value) {
@@ -111,28 +112,74 @@ static const char *confidence_of(const struct ls_detect *d, const struct ls_oom 
                : "seen";
 }
 
+static const struct ls_oom *last_of(const struct ls_ooms *all, size_t first) {
+    size_t last = first;
+    for (size_t i = first; i < all->count; i++)
+        if (same_group(&all->oom[i], &all->oom[first]))
+            last = i;
+    return &all->oom[last];
+}
+
+#define BACKWARD " in the backward of this line"
+#define TITLE_BEGINS "Out of memory" /* as each of ls_oom_title()'s */
+
+static char *backward_title(const struct ls_oom *o) {
+    char *plain = ls_oom_title(o);
+    char *title = ls_format(TITLE_BEGINS BACKWARD "%s", plain + strlen(TITLE_BEGINS));
+    free(plain);
+    return title;
+}
+
+/* The program caught the error and went on: that is worth a change, but no end. */
+static void soften(struct ls_finding *f, const struct ls_oom_after *after) {
+    struct ls_human steps, launches, time;
+    char *title = f->title, *advice = f->advice;
+    f->severity = LS_WARNING;
+    if (after->steps >= LS_WENT_ON_STEPS)
+        f->title = ls_format("%s; the program caught it and went on for %s steps", title,
+                             ls_human_count(&steps, after->steps));
+    else
+        f->title =
+            ls_format("%s; the program caught it and went on (%s launches in %s)", title,
+                      ls_human_count(&launches, after->launches), ls_human_ns(&time, after->ns));
+    f->advice = ls_format("%s What the attempt had done until then is lost each time, and so is "
+                          "the allocator's cache.",
+                          advice);
+    json_object_set_new(f->evidence, "went_on",
+                        json_pack("{s:I, s:I, s:I, s:I}", "steps", (json_int_t)after->steps,
+                                  "launches", (json_int_t)after->launches, "allocations",
+                                  (json_int_t)after->allocations, "ns", (json_int_t)after->ns));
+    free(title);
+    free(advice);
+}
+
 static void add(struct ls_detect *d, const struct ls_ooms *all, size_t at) {
     const struct ls_oom *o = &all->oom[at];
+    struct ls_oom_after after = ls_oom_after(d, all, last_of(all, at));
     struct ls_finding *f = ls_finding_add(d, "oom");
     struct ls_human count, asked;
     f->severity = o->cause ? LS_INFO : LS_PROBLEM;
     f->site = ls_format("%s", o->site);
     f->bytes = o->requested;
     json_object_set_new(f->evidence, "confidence", json_string(confidence_of(d, o)));
+    json_object_set_new(f->evidence, "backward", json_boolean(o->backward));
     put_figures(d->db, o, f->evidence);
     put_rows(all, at, f);
     char *why = ls_oom_why(o);
     if (o->cause) {
-        f->title = ls_format("Out of memory again, %s %s, after a failed step whose memory was "
-                             "still held: %s asked for",
-                             ls_human_count(&count, f->count), ls_plural(f->count, "time", "times"),
-                             ls_human_bytes(&asked, o->requested));
+        f->title =
+            ls_format("Out of memory again%s, %s %s, after a failed step whose memory was still "
+                      "held: %s asked for",
+                      o->backward ? BACKWARD : "", ls_human_count(&count, f->count),
+                      ls_plural(f->count, "time", "times"), ls_human_bytes(&asked, o->requested));
         f->advice = ls_format("A consequence: see oom-cascade. Without what the first one left, "
                               "this request would have had room.");
         json_object_set_new(f->evidence, "cause", json_integer(o->cause->id));
     } else {
-        f->title = ls_oom_title(o);
+        f->title = o->backward ? backward_title(o) : ls_oom_title(o);
         f->advice = ls_oom_advice(d, all, o);
+        if (after.went_on)
+            soften(f, &after);
     }
     json_object_set_new(f->evidence, "why", ls_json_text(why));
     free(why);

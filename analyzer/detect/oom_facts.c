@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "../clamp.h"
+#include "../memory/oom_events.h"
 #include "../query.h"
 #include "../room.h"
 #include "oom_pool.h"
@@ -258,6 +259,14 @@ static enum ls_oom_verdict judge_as(const struct ls_ooms *all, const struct ls_o
     return like ? like->verdict : pieces ? LS_OOM_FRAGMENTED : LS_OOM_LIVE;
 }
 
+/* What the rows of all ooms tell beyond ours, both in the same order. */
+static void read_events(struct ls_detect *d, struct ls_ooms *all) {
+    const struct ls_oom_events *events = ls_detect_oom_events(d);
+    for (size_t i = 0, at = 0; events && i < events->count && at < all->count; i++)
+        if (events->oom[i].id == all->oom[at].id)
+            all->oom[at++].backward = events->oom[i].backward;
+}
+
 static void read_settings(struct ls_detect *d, struct ls_ooms *all) {
     char *allocator = ls_query_meta(d->db, "allocator");
     all->expandable = allocator && strcmp(allocator, "expandable_segments") == 0;
@@ -280,6 +289,7 @@ const struct ls_ooms *ls_ooms_of(struct ls_detect *d, int *rc) {
         return NULL;
     }
     read_settings(d, all);
+    read_events(d, all);
     for (size_t i = 0; i < all->count; i++) {
         struct ls_oom *o = &all->oom[i];
         o->history = ls_detect_history(d, o->device);

@@ -29,6 +29,7 @@ struct ls_oom {
     int device;
     uint32_t thread, stack;
     char *site;
+    bool backward;     /* the site called the forward operation whose backward asked */
     bool reported;     /* by a framework's allocator; else a call of the runtime or driver failed */
     char *owner;       /* a library that asked for itself, or NULL */
     int64_t attempts;  /* -1: not known */

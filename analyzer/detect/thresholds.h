@@ -94,6 +94,12 @@
 #define LS_STEP_FALL 0.5
 /* New blocks of a quarter of what is left are work of its own, not the handling of the error. */
 #define LS_RETRY_SHARE 0.25
+/* An error that a program caught is no end of it where whole steps follow, as many as make a loop;
+ * or, in a program without steps, launches, over a second or a good part of the run: more than a
+ * handler does that saves what there is. */
+#define LS_WENT_ON_STEPS 3
+#define LS_WENT_ON_LAUNCHES 16
+#define LS_WENT_ON_NS 1000000000
 /* From nine tenths of the device on, memory that nobody uses decides what still fits. */
 #define LS_NEARLY_FULL 0.9
 /* A fifth of the memory at the peak is more than rounding and a warm cache take. */

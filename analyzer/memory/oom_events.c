@@ -12,7 +12,10 @@
 #include "../human.h"
 #include "../room.h"
 #include "../search.h"
+#include "../stack_walk.h"
 #include "history_own.h"
+
+#define STACKS_BACK 64 /* ooms before one that are looked at for the same stack */
 
 static int64_t number(sqlite3_stmt *stmt, int column, int64_t most) {
     return sqlite3_column_type(stmt, column) == SQLITE_NULL
@@ -95,6 +98,45 @@ static bool load_rows(struct ls_oom_events *ooms, sqlite3 *db) {
     return rc == SQLITE_DONE;
 }
 
+static const char backward_sql[] = LS_STACK_WALK
+    "SELECT kind = 2 FROM walk JOIN stack ON stack.id = node JOIN frame ON frame.id = "
+    "stack.frame WHERE kind <> 0 AND file || ':' || COALESCE(line, 0) || ' ' ||"
+    " function = (SELECT site FROM stack_site WHERE id = ?) ORDER BY depth LIMIT 1";
+
+/* Whether the frame that the site names is the forward operation's. `stmt`: backward_sql. */
+static bool is_backward(sqlite3_stmt *stmt, uint32_t stack) {
+    bool backward = false;
+    sqlite3_bind_int64(stmt, 1, stack);
+    sqlite3_bind_int64(stmt, 2, stack);
+    if (sqlite3_step(stmt) == SQLITE_ROW)
+        backward = sqlite3_column_int(stmt, 0) != 0;
+    sqlite3_reset(stmt);
+    return backward;
+}
+
+/* A program that fails in a loop does so with few stacks. */
+static bool find_backward(struct ls_oom_events *ooms, sqlite3 *db) {
+    sqlite3_stmt *stmt;
+    if (sqlite3_prepare_v2(db, backward_sql, -1, &stmt, NULL) != SQLITE_OK)
+        return false;
+    for (size_t i = 0; i < ooms->count; i++) {
+        struct ls_oom_event *oom = &ooms->oom[i];
+        size_t like = i;
+        while (like > 0 && i - like < STACKS_BACK && ooms->oom[like - 1].stack != oom->stack)
+            like--;
+        if (like > 0 && i - like < STACKS_BACK)
+            oom->backward = ooms->oom[like - 1].backward;
+        else
+            oom->backward = oom->stack && is_backward(stmt, oom->stack);
+    }
+    sqlite3_finalize(stmt);
+    return true;
+}
+
+const char *ls_oom_event_at(const struct ls_oom_event *oom) {
+    return oom->backward ? "in the backward of" : "at";
+}
+
 static int by_oom(const void *a, const void *b) {
     int64_t x = *(const int64_t *)a, y = ((const struct ls_oom_call *)b)->oom;
     return x < y ? -1 : x > y;
@@ -168,7 +210,7 @@ bool ls_oom_events_hold(const struct ls_oom_events *ooms, int64_t call) {
 
 bool ls_oom_events_load(struct ls_oom_events *ooms, sqlite3 *db) {
     *ooms = (struct ls_oom_events){0};
-    if (load_rows(ooms, db) && load_calls(ooms, db)) {
+    if (load_rows(ooms, db) && find_backward(ooms, db) && load_calls(ooms, db)) {
         make_stretches(ooms);
         return true;
     }

@@ -39,6 +39,7 @@ struct ls_oom_event {
     bool by_allocator;      /* its report told of it; else a call of the runtime or the driver */
     bool recovered;
     const char *site;
+    bool backward;     /* the site called the forward operation whose backward asked */
     const char *owner; /* a library that asked for itself, or NULL */
     const struct ls_oom_call *call;
     size_t calls;
@@ -56,6 +57,9 @@ struct ls_oom_events {
 /* False: the query failed (sqlite3_errmsg tells). Exits with one line where there is no memory. */
 bool ls_oom_events_load(struct ls_oom_events *ooms, sqlite3 *db);
 void ls_oom_events_free(struct ls_oom_events *ooms);
+
+/* What stands before its site: "at", or "in the backward of". */
+const char *ls_oom_event_at(const struct ls_oom_event *oom);
 
 /* The first one that the program got an error of; NULL: none. */
 const struct ls_oom_event *ls_oom_events_first_lost(const struct ls_oom_events *ooms);

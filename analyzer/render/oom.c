@@ -107,9 +107,9 @@ static void put_request(const struct ls_story *story, FILE *out) {
     else
         snprintf(size, sizeof size, " Larger ones had been served: up to %s.",
                  ls_human_bytes(&before, (int64_t)story->largest_before));
-    ls_screen_say(out, "  ", "  ", "%s asked for%s at %s%s%s",
+    ls_screen_say(out, "  ", "  ", "%s asked for%s %s %s%s%s",
                   oom->requested < 0 ? "Memory was" : ls_human_bytes(&bytes, oom->requested), who,
-                  oom->site,
+                  ls_oom_event_at(oom), oom->site,
                   oom->recovered ? ": refused at first; a retry succeeded, so the program saw no "
                                    "error."
                                  : ": refused.",
@@ -323,9 +323,10 @@ static void put_later(const struct ls_story *story, size_t most, FILE *out) {
         if (a->consequence)
             snprintf(why, sizeof why, "; a consequence: %s of the failed step were still there",
                      ls_human_bytes(&left, a->outlived));
-        ls_screen_say(out, "  ", "    ", "%s later: %s at %s%s",
+        ls_screen_say(out, "  ", "    ", "%s later: %s %s %s%s",
                       ls_human_ns(&later, a->oom->ts_ns - story->oom->ts_ns),
-                      ls_human_bytes(&bytes, a->oom->requested), a->oom->site, why);
+                      ls_human_bytes(&bytes, a->oom->requested), ls_oom_event_at(a->oom),
+                      a->oom->site, why);
     }
     ls_screen_more(out, story->after_count > most ? story->after_count - most : 0, "error",
                    "errors");
@@ -349,11 +350,11 @@ void ls_screen_stalls(const struct ls_story *story, FILE *out) {
     if (count)
         ls_screen_say(out, "", "  ",
                       "%zu %s%s refused at first and served on a retry (a stall, no error), %s in "
-                      "all; the largest: %s at %s.",
+                      "all; the largest: %s %s %s.",
                       count, story->oom ? "other " : "",
                       ls_plural((int64_t)count, "request was", "requests were"),
                       ls_human_ns(&time, spent), ls_human_bytes(&bytes, worst->requested),
-                      worst->site);
+                      ls_oom_event_at(worst), worst->site);
 }
 
 static void put_after(const struct ls_story *story, size_t most, FILE *out) {

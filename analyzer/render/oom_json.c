@@ -46,11 +46,12 @@ static json_t *event_json(const struct ls_oom_event *oom) {
         {"flush_ns", oom->flush_ns},
         {"waited_ns", oom->waited_ns},
     };
-    json_t *json = json_pack("{s:I, s:I, s:i, s:b, s:o, s:o, s:s}", "id", (json_int_t)oom->id,
-                             "ts_ns", (json_int_t)oom->ts_ns, "device", oom->device, "recovered",
-                             oom->recovered, "site", ls_json_text(oom->site), "owner",
-                             oom->owner ? ls_json_text(oom->owner) : json_null(), "source",
-                             oom->by_allocator ? "allocator" : "driver");
+    json_t *json =
+        json_pack("{s:I, s:I, s:i, s:b, s:o, s:b, s:o, s:s}", "id", (json_int_t)oom->id, "ts_ns",
+                  (json_int_t)oom->ts_ns, "device", oom->device, "recovered", oom->recovered,
+                  "site", ls_json_text(oom->site), "backward", oom->backward, "owner",
+                  oom->owner ? ls_json_text(oom->owner) : json_null(), "source",
+                  oom->by_allocator ? "allocator" : "driver");
     for (size_t i = 0; i < sizeof figure / sizeof figure[0]; i++)
         json_object_set_new(json, figure[i].name, ls_json_known(figure[i].value));
     json_object_set_new(json, "tried", tried_json(oom));
@@ -69,11 +70,11 @@ static json_t *cascade_json(const struct ls_story *story) {
     for (size_t i = 0; i < story->after_count; i++) {
         const struct ls_aftermath *a = &story->after[i];
         json_array_append_new(
-            array,
-            json_pack("{s:I, s:I, s:i, s:o, s:o, s:I, s:b}", "id", (json_int_t)a->oom->id, "ts_ns",
-                      (json_int_t)a->oom->ts_ns, "device", a->oom->device, "requested",
-                      ls_json_known(a->oom->requested), "site", ls_json_text(a->oom->site),
-                      "outlived", (json_int_t)a->outlived, "consequence", a->consequence));
+            array, json_pack("{s:I, s:I, s:i, s:o, s:o, s:b, s:I, s:b}", "id",
+                             (json_int_t)a->oom->id, "ts_ns", (json_int_t)a->oom->ts_ns, "device",
+                             a->oom->device, "requested", ls_json_known(a->oom->requested), "site",
+                             ls_json_text(a->oom->site), "backward", a->oom->backward, "outlived",
+                             (json_int_t)a->outlived, "consequence", a->consequence));
     }
     return array;
 }

@@ -31,6 +31,32 @@ def full():
     return refused(300)
 
 
+def backward():
+    """The forward pass had room; its backward needs as much again."""
+    held = [take(300) for _ in range(4)]  # noqa: F841
+    x = torch.empty(75 * MIB, device="cuda", requires_grad=True)
+    y = torch.sin(x)  # SITE: ends sine
+    try:
+        y.sum().backward()
+    except torch.OutOfMemoryError:
+        return 1
+    return 0
+
+
+def caught():
+    """The first step of a loop is too large; it is tried with less, and the loop goes on."""
+    rows, done = 400, 0
+    while done < 12:
+        try:
+            layers = torch.zeros(rows, MIB, device="cuda")  # SITE: ends batch
+            layers += 1
+            del layers
+            done += 1
+        except torch.OutOfMemoryError:
+            rows //= 2
+    return rows
+
+
 def limit():
     """A fraction that the program set for itself."""
     torch.cuda.set_per_process_memory_fraction(0.25)

@@ -1,5 +1,6 @@
 """Other ends of memory, each with its own reason, and the usual advice only where it is right."""
 
+import json
 import sqlite3
 
 import pytest
@@ -33,9 +34,33 @@ def test_live_memory(case, expandable):
     oom = verdict(case, "full", more_env=conf)
     assert oom["evidence"]["verdict"] == "live memory"
     assert oom["evidence"]["allocated"] == 1800 * MIB
+    assert oom["evidence"]["backward"] is False
+    assert "backward" not in case.layoutspy("oom", case.out).out
     assert oom["evidence"]["holders"][0]["bytes"] == 1800 * MIB
     assert not [w for w in ("expandable", "max_split", "empty_cache") if w in oom["advice"]]
     case.none("fragmentation", "reserved-gap", "oom-cascade")
+
+
+def test_in_a_backward_pass(case):
+    """The site is the line of the forward operation: all words say that it was in its backward."""
+    oom = verdict(case, "backward")
+    case.at(oom, SCRIPT, "ends sine", "backward")
+    assert oom["evidence"]["backward"] is True
+    assert oom["title"].startswith("Out of memory in the backward of this line: 300 MiB asked for")
+    (event,) = json.loads(case.layoutspy("oom", "--json", case.out).out)["events"]
+    assert event["backward"] is True
+    assert f"in the backward of {oom['site']}" in " ".join(case.layoutspy("oom", case.out).out.split())
+    assert "in the backward of this line" in " ".join(case.layoutspy("report", case.out).out.split())
+
+
+def test_an_error_that_was_caught(case):
+    """The program went on with less, for whole steps: a warning, which says so."""
+    case.play("out_of_memory", "caught", memory="1G")
+    oom = case.one("oom", "warning")
+    case.at(oom, SCRIPT, "ends batch", "caught")
+    steps = oom["evidence"]["went_on"]["steps"]
+    assert 11 <= steps <= 12 and oom["evidence"]["went_on"]["allocations"] >= steps
+    assert oom["title"].endswith(f"; the program caught it and went on for {steps} steps")
 
 
 def test_a_limit_of_the_program(case):
@@ -124,7 +149,9 @@ def test_two_causes_at_one_line(case):
 
 def test_a_step_that_is_left_out(case):
     """The optimizer's state, made below the same call long before, is nobody's remains."""
-    oom = verdict(case, "training")
+    case.play("out_of_memory", "training", memory="2G")
+    oom = case.one("oom", "warning")
+    assert 7 <= oom["evidence"]["went_on"]["steps"] <= 8
     assert oom["bytes"] == 16 * 400 * 4 * MIB
     case.only("oom")
     case.none("oom-cascade", "fragmentation")
@@ -132,7 +159,8 @@ def test_a_step_that_is_left_out(case):
 
 def test_memory_kept_on_purpose(case):
     """A pool that the program fills until there is no more outlives its oom: not by an exception."""
-    oom = verdict(case, "fill")
+    case.play("out_of_memory", "fill", memory="2G")
+    oom = case.one("oom", "warning")  # it works on with what is left
     assert oom["evidence"]["verdict"] == "live memory"
     assert all(f["severity"] == "info" for f in case.found("oom-cascade"))
 
