@@ -13,7 +13,8 @@
 #include "../json_text.h"
 #include "../term.h"
 
-#define SITE_LEAST 24 /* columns; narrower terminals wrap */
+#define SITE_LEAST 24    /* columns; narrower terminals wrap */
+#define SITE_SHORTEST 16 /* after a sentence */
 
 const char *ls_clip_site(struct ls_clipped *clipped, const char *site, int width) {
     int length = 0,
@@ -165,6 +166,43 @@ static void put_piece(const struct ls_history *h, const struct ls_state *state,
         fputs("work of other streams\n", out);
 }
 
+/* Of one size, and nobody who reads the table could tell them apart. */
+static bool alike(const struct ls_piece *a, const struct ls_piece *b) {
+    struct ls_human live[2], hole[2];
+    return a->size == b->size && !a->oldest == !b->oldest &&
+           strcmp(ls_human_bytes(&live[0], (int64_t)a->live),
+                  ls_human_bytes(&live[1], (int64_t)b->live)) == 0 &&
+           strcmp(ls_human_bytes(&hole[0], (int64_t)a->hole),
+                  ls_human_bytes(&hole[1], (int64_t)b->hole)) == 0;
+}
+
+/* "12 segments of 20.0 MiB, all live, oldest 12.4 s: train.py:7 forward" */
+static void put_alike(const struct ls_history *h, const struct ls_state *state,
+                      const struct ls_piece *const *piece, size_t count, FILE *out) {
+    const struct ls_piece *p = piece[0];
+    const struct ls_span *oldest = p->oldest;
+    struct ls_human size, live, age;
+    struct ls_clipped site;
+    char text[160], how[64] = "all live";
+    for (size_t i = 1; i < count && oldest; i++)
+        if (piece[i]->oldest->start_ns < oldest->start_ns)
+            oldest = piece[i]->oldest;
+    if (p->live < p->size)
+        snprintf(how, sizeof how, "each %s live", ls_human_bytes(&live, (int64_t)p->live));
+    snprintf(text, sizeof text, "  %zu segments of %s, %s", count,
+             ls_human_bytes(&size, (int64_t)p->size), how);
+    if (!oldest) {
+        fprintf(out, "%s: work of other streams\n", text);
+        return;
+    }
+    snprintf(text + strlen(text), sizeof text - strlen(text),
+             ", oldest %s: ", ls_human_ns(&age, state->ts_ns - oldest->start_ns));
+    int room = ls_term_width(out) - (int)strlen(text);
+    fprintf(out, "%s%s\n", text,
+            ls_clip_site(&site, ls_history_site(h, oldest->site),
+                         room > SITE_SHORTEST ? room : SITE_SHORTEST));
+}
+
 /* What is pinned with the most free around it comes first: it is what could be had. */
 static int by_free(const void *a, const void *b) {
     const struct ls_piece *x = *(struct ls_piece *const *)a, *y = *(struct ls_piece *const *)b;
@@ -192,11 +230,17 @@ void ls_render_pieces(const struct ls_history *history, const struct ls_state *s
     fprintf(out, "  %10s %10s %12s %6s  %9s  %s\n", "segment", "live", "largest hole", "blocks",
             "oldest", "who pins it");
     ls_term_style(out, LS_PLAIN);
-    for (size_t i = 0; i < count; i++)
-        if (i < most)
+    for (size_t i = 0, like, lines = 0; i < count; i += like, lines++) {
+        for (like = 1; most != LS_EVERY_ROW && i + like < count; like++)
+            if (!alike(pinned[i], pinned[i + like]))
+                break;
+        if (lines < most && like == 1)
             put_piece(history, state, pinned[i], width, out);
-        else
-            add_piece(&rest, pinned[i]);
+        else if (lines < most)
+            put_alike(history, state, &pinned[i], like, out);
+        for (size_t k = 0; lines >= most && k < like; k++)
+            add_piece(&rest, pinned[i + k]);
+    }
     put_sum(&rest, "other", "others", out);
     put_sum(&empty, "that nothing pins", "that nothing pins", out);
     free(pinned);

@@ -28,7 +28,8 @@ void ls_render_holders(const struct ls_holders *holders, size_t most, FILE *out)
 json_t *ls_render_holders_json(const struct ls_holders *holders);
 
 /* Pieces of an allocator's memory: live bytes, the largest hole, the oldest live block. Text: those
- * with the most free around what pins them first; JSON: all, by size. */
+ * with the most free around what pins them first, in `most` lines, of which one may stand for many
+ * that are alike (LS_EVERY_ROW: one each); JSON: all, by size. */
 void ls_render_pieces(const struct ls_history *history, const struct ls_state *state, size_t most,
                       FILE *out);
 json_t *ls_render_pieces_json(const struct ls_history *history, const struct ls_state *state);

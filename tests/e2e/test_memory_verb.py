@@ -110,7 +110,7 @@ def test_one_screen(tmp_path):
         for i in range(100):
             at = t.segment(2 * MIB, i * SECOND + 5)
             t.step(i * SECOND, (i + 1) * SECOND)
-            t.block(at, MIB, i * SECOND + 10, site=f"/a/rather/long/path/to/some/project/of/ours/file{i}.py:1 make")
+            t.block(at, MIB + i * 16384, i * SECOND + 10, site=f"/a/rather/long/path/to/some/project/of/ours/file{i}.py:1 make")
     for options in [], ["--at", "end"]:
         text = shown(path, *options)
         lines = text.splitlines()  # the first one has the path of the trace, however long
@@ -118,6 +118,30 @@ def test_one_screen(tmp_path):
         assert len(shown(path, "--all", *options).splitlines()) > 100
     assert "in 95 others" in shown(path)
     assert "file99.py:1 make" in shown(path, "--at", "end", "--all")
+
+
+def test_like_segments_are_one_line(tmp_path):
+    """Of equal size and state; all are there by --all, and as JSON."""
+    path = tmp_path / "t.db"
+    with Trace(path, run_ns=100 * SECOND) as t:
+        for i in range(12):
+            at = t.segment(20 * MIB, 5 + i)
+            t.block(at, 20 * MIB, (1 + i) * SECOND, site=f"train.py:{i} keep")
+        for i in range(3):
+            at = t.segment(20 * MIB, 100 + i)
+            t.block(at, 15 * MIB, 40 * SECOND, site="train.py:40 half")
+        at = t.segment(20 * MIB, 200)
+        t.block(at, 12 * MIB, 50 * SECOND, site="train.py:50 alone")
+    for options in [], ["--at", "end"]:
+        text = shown(path, *options)
+        assert """who pins it
+    20.0 MiB   12.0 MiB     8.00 MiB      1     50.0 s  train.py:50 alone
+  3 segments of 20.0 MiB, each 15.0 MiB live, oldest 60.0 s: train.py:40 half
+  12 segments of 20.0 MiB, all live, oldest 99.0 s: train.py:0 keep
+""" in text
+        assert "segments of" not in shown(path, "--all", *options)
+        assert all(f"train.py:{i} keep" in shown(path, "--all", *options) for i in range(12))
+    assert len(told(path, "--at", "end")[0]["moments"][0]["segments"]) == 16
 
 
 # --- moments ----------------------------------------------------------------------------------
