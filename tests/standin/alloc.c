@@ -7,6 +7,7 @@
 #include "alloc.h"
 
 #include <errno.h>
+#include <string.h>
 #include <sys/mman.h>
 
 #include "capture.h"
@@ -15,6 +16,8 @@
 #include "handles.h"
 #include "memory.h"
 #include "stream.h"
+#include "tap_call.h"
+#include "tell.h"
 
 const char *sd_memory_word(enum standin_kind kind) {
     static const char *const words[] = {"pageable", "pinned", "registered", "device", "async",
@@ -44,6 +47,8 @@ static void wait_for_devices(void) {
 }
 
 static int give(struct memory *m, void **out) {
+    if (m)
+        sd_tell_memory(SD_CAME, m, NULL);
     *out = m ? sd_memory_address(m) : NULL;
     return sd_end_with(m ? SD_OK : SD_OUT_OF_MEMORY);
 }
@@ -96,6 +101,8 @@ static int malloc_async(struct device *device, uint64_t size, const void *pool_h
         return SD_INVALID_VALUE;
     if (stream == device->legacy || !stream->capture) {
         struct memory *m = sd_pool_alloc(pool, stream, size);
+        if (m)
+            sd_tell_memory(SD_CAME, m, stream);
         *out = m ? sd_memory_address(m) : NULL;
         return m ? SD_OK : SD_OUT_OF_MEMORY;
     }
@@ -149,6 +156,7 @@ int sd_free(void *address, struct freed *out) {
     }
     if (m->graph)
         return sd_end_with(SD_OK);
+    sd_tell_memory(SD_WENT, m, NULL);
     if (m->kind == STANDIN_ASYNC)
         sd_pool_free_now(m);
     else
@@ -187,6 +195,7 @@ static int free_async(struct device *device, void *address, const void *handle, 
         return status;
     }
     *out = freed;
+    sd_tell_memory(SD_WENT, m, stream);
     if (m->kind == STANDIN_DEVICE)
         sd_pool_adopt(m);
     sd_pool_free(m, stream);
@@ -209,6 +218,7 @@ int sd_free_host(void *address, struct freed *out) {
     if (!m || m->kind != STANDIN_PINNED)
         return sd_end_with(SD_INVALID_VALUE);
     tell(m, out);
+    sd_tell_memory(SD_WENT, m, NULL);
     sd_memory_release(m);
     return sd_end_with(SD_OK);
 }
@@ -255,6 +265,122 @@ int sd_unregister(void *address, struct freed *out) {
         return sd_end_with(SD_NOT_REGISTERED);
     tell(m, out);
     sd_memory_release(m);
+    return sd_end_with(SD_OK);
+}
+
+/* ---- pools ---------------------------------------------------------------------------------- */
+
+/* A device's context, with the lock held on status 0. */
+static int begin_on(int ordinal, struct device **device) {
+    sd_tap_make_context(ordinal);
+    int status = sd_begin();
+    if (status)
+        return status;
+    status = sd_device_context(ordinal, device);
+    return status ? sd_end_with(status) : SD_OK;
+}
+
+int sd_mem_pool_make(int ordinal, void **out) {
+    struct device *device;
+    int status = begin_on(ordinal, &device);
+    if (status)
+        return status;
+    struct pool *pool = sd_pool_new(device);
+    sd_tell_pool(SD_POOL_MADE, pool, 0);
+    *out = pool;
+    return sd_end_with(SD_OK);
+}
+
+/* The pool behind a handle, with the lock held on status 0. */
+static int begin_pool(const void *handle, struct pool **out) {
+    int status = sd_begin();
+    if (status)
+        return status;
+    *out = sd_handle(handle, HANDLE_POOL);
+    return *out ? SD_OK : sd_end_with(SD_INVALID_VALUE);
+}
+
+int sd_mem_pool_destroy(const void *handle) {
+    struct pool *pool;
+    int status = begin_pool(handle, &pool);
+    if (status)
+        return status;
+    if (pool != pool->device->default_pool)
+        sd_tell_pool(SD_POOL_DESTROYED, pool, 0);
+    return sd_end_with(sd_pool_delete(pool));
+}
+
+int sd_mem_pool_trim(const void *handle, uint64_t keep) {
+    struct pool *pool;
+    int status = begin_pool(handle, &pool);
+    if (status)
+        return status;
+    sd_pool_trim(pool, keep);
+    sd_tell_pool(SD_POOL_TRIMMED, pool, keep);
+    return sd_end_with(SD_OK);
+}
+
+/* cudaMemPoolAttr: 1 to 3 are ints that switch reuse, 4 to 8 are 64-bit sizes. */
+static uint64_t *size_attribute(struct pool *pool, int number) {
+    switch (number) {
+    case 4:
+        return &pool->threshold;
+    case 5:
+        return &pool->reserved;
+    case 6:
+        return &pool->reserved_high;
+    case 7:
+        return &pool->used;
+    case 8:
+        return &pool->used_high;
+    default:
+        return NULL;
+    }
+}
+
+int sd_mem_pool_set(const void *handle, int number, const void *value) {
+    struct pool *pool;
+    int status = begin_pool(handle, &pool);
+    if (status)
+        return status;
+    uint64_t *size = size_attribute(pool, number), wanted;
+    if (!value || (!size && (number < 1 || number > 3)) || number == 5 || number == 7)
+        return sd_end_with(SD_INVALID_VALUE);
+    if (!size) {
+        memcpy(&pool->reuse[number - 1], value, sizeof(int));
+        return sd_end_with(SD_OK);
+    }
+    memcpy(&wanted, value, sizeof wanted);
+    if (number == 4)
+        *size = wanted;
+    else if (wanted == 0) /* a high-water mark can only be reset */
+        *size = number == 6 ? pool->reserved : pool->used;
+    else
+        return sd_end_with(SD_INVALID_VALUE);
+    return sd_end_with(SD_OK);
+}
+
+int sd_mem_pool_get(const void *handle, int number, void *value) {
+    struct pool *pool;
+    int status = begin_pool(handle, &pool);
+    if (status)
+        return status;
+    const uint64_t *size = size_attribute(pool, number);
+    if (!value || (!size && (number < 1 || number > 3)))
+        return sd_end_with(SD_INVALID_VALUE);
+    if (size)
+        memcpy(value, size, sizeof *size);
+    else
+        memcpy(value, &pool->reuse[number - 1], sizeof(int));
+    return sd_end_with(SD_OK);
+}
+
+int sd_mem_pool_of(int ordinal, bool current, void **out) {
+    struct device *device;
+    int status = begin_on(ordinal, &device);
+    if (status)
+        return status;
+    *out = current ? device->current_pool : device->default_pool;
     return sd_end_with(SD_OK);
 }
 

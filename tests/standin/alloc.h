@@ -7,6 +7,7 @@
 #ifndef STANDIN_ALLOC_H
 #define STANDIN_ALLOC_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "pool.h"
@@ -31,6 +32,14 @@ int sd_free_async(void *address, const void *stream, bool per_thread, struct fre
 int sd_free_host(void *address, struct freed *out);
 int sd_register(void *address, uint64_t size, unsigned flags);
 int sd_unregister(void *address, struct freed *out);
+/* Pools. The device's own ones are `current` or the default. */
+int sd_mem_pool_make(int ordinal, void **out);
+int sd_mem_pool_destroy(const void *handle);
+int sd_mem_pool_trim(const void *handle, uint64_t keep);
+/* By cudaMemPoolAttr, which the driver numbers alike. */
+int sd_mem_pool_set(const void *handle, int number, const void *value);
+int sd_mem_pool_get(const void *handle, int number, void *value);
+int sd_mem_pool_of(int ordinal, bool current, void **out);
 int sd_mem_info(uint64_t *available, uint64_t *total);
 
 /* The word for a kind in the log's `memory` key; a graph's memory is `graph` there. */

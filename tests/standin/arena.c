@@ -125,10 +125,16 @@ uint64_t sd_arena_reserve(struct arena *arena, uint64_t bytes) {
     return start;
 }
 
+static void use(struct arena *arena, uint64_t bytes) {
+    arena->used = bytes;
+    if (arena->told)
+        *arena->told = bytes;
+}
+
 bool sd_arena_back(struct arena *arena, uint64_t bytes) {
     if (bytes > arena->capacity - arena->used)
         return false;
-    arena->used += bytes;
+    use(arena, arena->used + bytes);
     return true;
 }
 
@@ -137,13 +143,13 @@ static uint64_t take_pages(struct arena *arena, uint64_t bytes) {
         return UINT64_MAX;
     uint64_t start = sd_arena_reserve(arena, bytes);
     if (start == UINT64_MAX)
-        arena->used -= bytes;
+        use(arena, arena->used - bytes);
     return start;
 }
 
 void sd_arena_unback(struct arena *arena, uint64_t offset, uint64_t bytes) {
     madvise(arena->view + offset, bytes, MADV_REMOVE);
-    arena->used -= bytes;
+    use(arena, arena->used - bytes);
 }
 
 void sd_arena_unreserve(struct arena *arena, uint64_t start, uint64_t bytes) {

@@ -24,13 +24,14 @@ struct ipc_table;
 #define ARENA_TABLE (1ull << 18) /* bytes at the end of the file, for struct ipc_table */
 
 struct arena {
-    char *base;        /* PROT_NONE: a host access faults */
-    char *view;        /* the same bytes, readable and writable */
-    uint64_t size;     /* of the address range; a multiple of the capacity, as VA is plenty */
-    uint64_t capacity; /* bytes */
-    uint64_t used;     /* bytes, in whole pages */
-    int fd;            /* of the memory's file, for other processes; -1: none */
-    uint64_t inode;    /* of that file: a program may close descriptors that it does not know */
+    char *base;             /* PROT_NONE: a host access faults */
+    char *view;             /* the same bytes, readable and writable */
+    uint64_t size;          /* of the address range; a multiple of the capacity, as VA is plenty */
+    uint64_t capacity;      /* bytes */
+    uint64_t used;          /* bytes, in whole pages */
+    _Atomic uint64_t *told; /* where other processes see them; NULL: nowhere (use.h) */
+    int fd;                 /* of the memory's file, for other processes; -1: none */
+    uint64_t inode; /* of that file: a program may close descriptors that it does not know */
     struct ipc_table *table; /* see ipc.h */
     struct tree free_by_start, free_by_size;
     struct tree small;          /* pages cut up, by start */

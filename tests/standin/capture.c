@@ -10,6 +10,7 @@
 
 #include "handles.h"
 #include "ipc.h"
+#include "tell.h"
 
 static struct capture *captures;
 static uint64_t last_id;
@@ -369,5 +370,6 @@ int sd_stream_wait_event(struct stream *s, struct event *e, unsigned flags) {
     if (!e->marker) /* never recorded: nothing to wait for */
         return SD_OK;
     sd_marker_hold(e->marker);
+    sd_tell_wait(WAIT_STREAM_EVENT, s->device->ordinal, s->number, sd_wait_start());
     return sd_submit(s, (struct work){.kind = WORK_WAIT, .event = {NULL, e->marker}}, false, false);
 }

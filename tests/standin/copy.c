@@ -12,6 +12,7 @@
 #include "device.h"
 #include "handles.h"
 #include "stream.h"
+#include "tell.h"
 
 /* One side, made out. */
 struct end {
@@ -79,17 +80,36 @@ static bool contradicts(int kind, enum standin_kind dst, enum standin_kind src) 
            (src_host ? on_device(src) : src == STANDIN_PAGEABLE);
 }
 
-static const char *direction(int kind, const struct end *dst, const struct end *src) {
-    static const char *const words[] = {"H2H", "H2D", "D2H", "D2D"};
+enum { DIRECTION_P2P = COPY_D2D + 1 };
+
+static int direction(int kind, const struct span *dst, const struct span *src) {
     if (kind == COPY_DEFAULT) {
-        bool to = on_device(dst->span.kind) || dst->span.kind == STANDIN_MANAGED;
-        bool from = on_device(src->span.kind) || src->span.kind == STANDIN_MANAGED;
+        bool to = on_device(dst->kind) || dst->kind == STANDIN_MANAGED;
+        bool from = on_device(src->kind) || src->kind == STANDIN_MANAGED;
         kind = from ? (to ? COPY_D2D : COPY_D2H) : (to ? COPY_H2D : COPY_H2H);
     }
-    if (kind == COPY_D2D && dst->span.device != src->span.device && dst->span.device >= 0 &&
-        src->span.device >= 0)
-        return "P2P";
-    return words[kind];
+    bool peers = dst->device != src->device && dst->device >= 0 && src->device >= 0;
+    return kind == COPY_D2D && peers ? DIRECTION_P2P : kind;
+}
+
+static const char *direction_word(int direction) {
+    static const char *const words[] = {"H2H", "H2D", "D2H", "D2D", "P2P"};
+    return words[direction];
+}
+
+void sd_copy_tell(struct work *work, int kind, const struct span *dst, const struct span *src) {
+    /* By direction, and by which of the sides is an array: none, src, dst, both. */
+    static const uint8_t numbers[][4] = {[COPY_H2H] = {9, 9, 9, 9},
+                                         [COPY_H2D] = {1, 1, 3, 3},
+                                         [COPY_D2H] = {2, 4, 2, 4},
+                                         [COPY_D2D] = {8, 6, 7, 5},
+                                         [DIRECTION_P2P] = {10, 10, 10, 10}};
+    int arrays = (src->kind == STANDIN_ARRAY) + 2 * (dst->kind == STANDIN_ARRAY);
+    work->copy.number = numbers[direction(kind, dst, src)][arrays];
+    work->copy.dst_kind = (uint8_t)sd_tap_memory(dst->kind);
+    work->copy.src_kind = (uint8_t)sd_tap_memory(src->kind);
+    work->copy.dst_device = (int8_t)dst->device;
+    work->copy.src_device = (int8_t)src->device;
 }
 
 static enum link link_of(const struct end *dst, const struct end *src) {
@@ -158,13 +178,14 @@ static int prepare(struct copy *copy, struct copied *out, struct work *work, boo
     if (contradicts(copy->kind, dst.span.kind, src.span.kind))
         return SD_INVALID_VALUE;
     uint64_t bytes = copy->width * copy->height * copy->depth;
-    *out = (struct copied){true, src.span.kind, dst.span.kind, direction(copy->kind, &dst, &src),
-                           bytes};
+    *out = (struct copied){true, src.span.kind, dst.span.kind,
+                           direction_word(direction(copy->kind, &dst.span, &src.span)), bytes};
     *work = (struct work){.kind = WORK_COPY,
                           .duration_ns = sd_copy_ns(link_of(&dst, &src), bytes),
                           .copy = {dst.box, src.box, copy->width, copy->height, copy->depth,
                                    dst.span.kind == STANDIN_REGISTERED,
-                                   src.span.kind == STANDIN_REGISTERED}};
+                                   src.span.kind == STANDIN_REGISTERED, 0, 0, 0, 0, 0}};
+    sd_copy_tell(work, copy->kind, &dst.span, &src.span);
     *hold = must_hold_host(copy, &dst, &src);
     return SD_OK;
 }
@@ -225,10 +246,11 @@ static int checked_set(struct device *device, const struct set *set, enum standi
     *kind = end.span.kind;
     if (end.span.kind == STANDIN_PAGEABLE || (uintptr_t)set->address % set->element != 0)
         return SD_INVALID_VALUE;
-    struct work work = {
-        .kind = WORK_SET,
-        .duration_ns = sd_copy_ns(LINK_DEVICE, set->width * set->height * set->depth),
-        .set = {end.box, set->width, set->height, set->depth, set->value, set->element}};
+    struct work work = {.kind = WORK_SET,
+                        .duration_ns =
+                            sd_copy_ns(LINK_DEVICE, set->width * set->height * set->depth),
+                        .set = {end.box, set->width, set->height, set->depth, set->value,
+                                set->element, (uint8_t)sd_tap_memory(end.span.kind)}};
     /* Host memory is set before cudaMemset returns; device memory later. */
     return sd_submit(stream, work, !set->async && !on_device(end.span.kind), !set->async);
 }

@@ -58,6 +58,9 @@ uint64_t sd_copy_element(const void *array);
 /* The work of a copy, for a graph's node; lock held, no stream and no context needed. */
 int sd_copy_work(const struct copy *copy, struct work *work);
 
+/* What a listener is told of a copy's sides (tap.h); `kind` as passed. */
+void sd_copy_tell(struct work *work, int kind, const struct span *dst, const struct span *src);
+
 struct set {
     void *address;
     uint64_t pitch, rows;          /* rows of a slice */

@@ -7,9 +7,8 @@
 #include "capture.h"
 #include "pool.h"
 #include "stream.h"
+#include "tell.h"
 
-/* A context's handle is the address of its device's place here. */
-static char contexts[STANDIN_DEVICES_MAX][16];
 static int retained[STANDIN_DEVICES_MAX];
 
 /* The thread's stack of contexts; the runtime's current device counts while it is empty. */
@@ -37,11 +36,17 @@ int sd_driver_begin(struct device **out) {
     return status ? sd_end_with(status) : SD_OK;
 }
 
-static CUcontext handle_of(int ordinal) {
-    return ordinal == NO_CONTEXT ? NULL : (CUcontext)(void *)contexts[ordinal];
+int sd_driver_context(void) {
+    struct device *device;
+    int status = sd_driver_begin(&device);
+    return status ? status : sd_end_with(SD_OK);
 }
 
-static int ordinal_of(CUcontext context) {
+static CUcontext handle_of(int ordinal) {
+    return ordinal == NO_CONTEXT ? NULL : (CUcontext)sd_context_handle(ordinal);
+}
+
+int sd_driver_ordinal(CUcontext context) {
     for (int i = 0; i < STANDIN_DEVICES_MAX; i++)
         if (context == handle_of(i))
             return i;
@@ -62,7 +67,7 @@ static int set_top(CUcontext context, bool push) {
     int status = sd_begin();
     if (status)
         return status;
-    int ordinal = ordinal_of(context);
+    int ordinal = sd_driver_ordinal(context);
     if (context && ordinal == NO_CONTEXT)
         return sd_end_with(SD_NO_CONTEXT);
     if (push && depth == STACK_MAX)
@@ -112,7 +117,9 @@ static int synchronize(void) {
         return status;
     status = sd_capture_refuses_device(d);
     if (!status) {
+        uint64_t since = sd_wait_start();
         sd_device_wait(d);
+        sd_tell_wait(WAIT_CONTEXT, d->ordinal, 0, since);
         sd_pools_settle(d);
     }
     return sd_end_with(status);
@@ -123,8 +130,20 @@ CUresult cuCtxSynchronize(void);
 STANDIN_EXPORT CUresult cuCtxSynchronize(void) {
     struct standin_call call;
     standin_enter(&call, "cuCtxSynchronize", __builtin_return_address(0));
-    int status = call.fault ? call.fault : sd_driver_used() ? synchronize() : SD_INITIALIZATION;
+    int status;
+    TAP_VOID(SD_DOMAIN_DRIVER, "cuCtxSynchronize", status,
+             call.fault         ? call.fault
+             : sd_driver_used() ? synchronize()
+                                : SD_INITIALIZATION)
+    standin_put_signed(&call, "device", sd_current_ordinal());
     return (CUresult)standin_leave(&call, status);
+}
+
+/* What a context's call tells. */
+static int put_context(struct standin_call *call, int status, const CUcontext *out, CUdevice dev) {
+    PUT("context", status || !out ? 0 : (uintptr_t)*out);
+    standin_put_signed(call, "device", dev);
+    return status;
 }
 
 static int make(CUcontext *out, CUdevice dev, bool make_current) {
@@ -143,26 +162,31 @@ static int make(CUcontext *out, CUdevice dev, bool make_current) {
     return status || !make_current ? status : set_top(*out, true);
 }
 
-DRIVER(cuCtxCreate_v2, (CUcontext * pctx, unsigned int flags, CUdevice dev), (pctx, flags, dev)) {
-    (void)flags;
-    return make(pctx, dev, true);
+DRIVER_LOGGED(cuCtxCreate_v2, (CUcontext * pctx, unsigned int flags, CUdevice dev),
+              (pctx, flags, dev)) {
+    PUT("flags", flags);
+    return put_context(call, ATTEMPT(make(pctx, dev, true)), pctx, dev);
 }
 
-DRIVER(cuCtxCreate_v3,
-       (CUcontext * pctx, void *paramsArray, int numParams, unsigned int flags, CUdevice dev),
-       (pctx, paramsArray, numParams, flags, dev)) {
-    (void)paramsArray, (void)numParams, (void)flags;
-    return make(pctx, dev, true);
+DRIVER_LOGGED(cuCtxCreate_v3,
+              (CUcontext * pctx, void *paramsArray, int numParams, unsigned int flags,
+               CUdevice dev),
+              (pctx, paramsArray, numParams, flags, dev)) {
+    (void)paramsArray, (void)numParams;
+    PUT("flags", flags);
+    return put_context(call, ATTEMPT(make(pctx, dev, true)), pctx, dev);
 }
 
 #ifndef STANDIN_NVIDIA_HEADERS
 typedef struct CUctxCreateParams_st CUctxCreateParams;
 #endif
-DRIVER(cuCtxCreate_v4,
-       (CUcontext * pctx, CUctxCreateParams *ctxCreateParams, unsigned int flags, CUdevice dev),
-       (pctx, ctxCreateParams, flags, dev)) {
-    (void)ctxCreateParams, (void)flags;
-    return make(pctx, dev, true);
+DRIVER_LOGGED(cuCtxCreate_v4,
+              (CUcontext * pctx, CUctxCreateParams *ctxCreateParams, unsigned int flags,
+               CUdevice dev),
+              (pctx, ctxCreateParams, flags, dev)) {
+    (void)ctxCreateParams;
+    PUT("flags", flags);
+    return put_context(call, ATTEMPT(make(pctx, dev, true)), pctx, dev);
 }
 
 static int release(int ordinal) {
@@ -177,8 +201,8 @@ static int release(int ordinal) {
     return sd_end_with(SD_OK);
 }
 
-DRIVER(cuCtxDestroy_v2, (CUcontext ctx), (ctx)) {
-    int ordinal = ordinal_of(ctx);
+static int destroy(CUcontext ctx) {
+    int ordinal = sd_driver_ordinal(ctx);
     if (ordinal == NO_CONTEXT)
         return SD_NO_CONTEXT;
     if (depth && stack[depth - 1] == ordinal)
@@ -186,16 +210,26 @@ DRIVER(cuCtxDestroy_v2, (CUcontext ctx), (ctx)) {
     return release(ordinal);
 }
 
-DRIVER(cuDevicePrimaryCtxRetain, (CUcontext * pctx, CUdevice dev), (pctx, dev)) {
-    return make(pctx, dev, false);
+DRIVER_LOGGED(cuCtxDestroy_v2, (CUcontext ctx), (ctx)) {
+    int ordinal = sd_driver_ordinal(ctx);
+    int status = ATTEMPT(destroy(ctx));
+    PUT("context", (uintptr_t)ctx);
+    standin_put_signed(call, "device", ordinal < 0 ? 0 : ordinal);
+    return status;
+}
+
+DRIVER_LOGGED(cuDevicePrimaryCtxRetain, (CUcontext * pctx, CUdevice dev), (pctx, dev)) {
+    return put_context(call, ATTEMPT(make(pctx, dev, false)), pctx, dev);
 }
 
 /* The memory of a released primary context stays: the runtime may be using it. */
-DRIVER(cuDevicePrimaryCtxRelease_v2, (CUdevice dev), (dev)) {
-    return release(dev);
+DRIVER_LOGGED(cuDevicePrimaryCtxRelease_v2, (CUdevice dev), (dev)) {
+    int status = ATTEMPT(release(dev));
+    standin_put_signed(call, "device", dev);
+    return status;
 }
 
-DRIVER(cuDevicePrimaryCtxReset_v2, (CUdevice dev), (dev)) {
+static int reset(CUdevice dev) {
     int status = sd_begin();
     if (status)
         return status;
@@ -203,6 +237,12 @@ DRIVER(cuDevicePrimaryCtxReset_v2, (CUdevice dev), (dev)) {
     if (d)
         sd_device_reset(d);
     return sd_end_with(d ? SD_OK : SD_INVALID_DEVICE);
+}
+
+DRIVER_LOGGED(cuDevicePrimaryCtxReset_v2, (CUdevice dev), (dev)) {
+    int status = ATTEMPT(reset(dev));
+    standin_put_signed(call, "device", dev);
+    return status;
 }
 
 DRIVER(cuDevicePrimaryCtxSetFlags_v2, (CUdevice dev, unsigned int flags), (dev, flags)) {
@@ -242,7 +282,7 @@ DRIVER(cuCtxGetFlags, (unsigned int *flags), (flags)) {
 }
 
 DRIVER(cuCtxGetApiVersion, (CUcontext ctx, unsigned int *version), (ctx, version)) {
-    if (!version || ordinal_of(ctx) == NO_CONTEXT)
+    if (!version || sd_driver_ordinal(ctx) == NO_CONTEXT)
         return version ? SD_NO_CONTEXT : SD_INVALID_VALUE;
     *version = 3020;
     return SD_OK;

@@ -8,14 +8,20 @@
 
 #include "properties.h"
 
+static int initialize(unsigned flags) {
+    int status = flags ? SD_INVALID_VALUE : sd_begin();
+    return status ? status : sd_end_with(standin_device_count() ? SD_OK : SD_NO_DEVICE);
+}
+
 /* cuInit is the call that makes the driver "used". */
 CUresult cuInit(unsigned int Flags);
 STANDIN_EXPORT CUresult cuInit(unsigned int Flags) {
     struct standin_call call;
     standin_enter(&call, "cuInit", __builtin_return_address(0));
-    int status = call.fault ? call.fault : Flags ? SD_INVALID_VALUE : sd_begin();
-    if (!status && !call.fault)
-        status = sd_end_with(standin_device_count() ? SD_OK : SD_NO_DEVICE);
+    sd_inject_before(&call);
+    int status;
+    TAP(SD_DOMAIN_DRIVER, "cuInit", (unsigned int Flags), (Flags), status,
+        call.fault ? call.fault : initialize(Flags))
     return (CUresult)standin_leave(&call, status);
 }
 
@@ -27,6 +33,8 @@ STANDIN_EXPORT CUresult cuDriverGetVersion(int *driverVersion) {
     int status = call.fault ? call.fault : driverVersion ? SD_OK : SD_INVALID_VALUE;
     if (!status)
         *driverVersion = standin_cuda_version();
+    TAP(SD_DOMAIN_DRIVER, "cuDriverGetVersion", (int *driverVersion), (driverVersion), status,
+        status)
     return (CUresult)standin_leave(&call, status);
 }
 

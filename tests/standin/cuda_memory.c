@@ -1,5 +1,6 @@
 /*
- * cuda_memory.c - the driver's allocations, copies and memsets. See driver.h, alloc.h and copy.h.
+ * cuda_memory.c - the driver's allocations and what lies at an address. See driver.h and alloc.h.
+ * Copies: cuda_copy.c.
  *
  * Rows of the log carry the runtime's words for the fields.
  */
@@ -8,21 +9,14 @@
 #include <string.h>
 
 #include "alloc.h"
-#include "copy.h"
 #include "memory.h"
-
-/* 201 where no context is current; the alloc and copy functions take the lock themselves. */
-static int need_context(void) {
-    struct device *device;
-    int status = sd_driver_begin(&device);
-    return status ? status : sd_end_with(SD_OK);
-}
 
 static int put_new(struct standin_call *call, int status, const void *p, size_t size,
                    const char *kind) {
     PUT("ptr", status ? 0 : (uintptr_t)p);
     PUT("size", size);
     standin_put_text(call, "memory", kind);
+    PUT_DEVICE();
     return status;
 }
 
@@ -31,8 +25,9 @@ static int put_freed(struct standin_call *call, int status, const void *p,
     PUT("ptr", (uintptr_t)p);
     if (freed->known) {
         PUT("size", freed->size);
-        standin_put_text(call, "memory", sd_memory_word(freed->kind));
+        standin_put_text(call, "memory", sd_freed_word(freed));
     }
+    PUT_DEVICE();
     return status;
 }
 
@@ -40,7 +35,7 @@ static int mem_alloc(CUdeviceptr *out, size_t size) {
     void *p = NULL;
     if (!out || !size)
         return SD_INVALID_VALUE;
-    int status = need_context();
+    int status = sd_driver_context();
     if (!status)
         status = sd_malloc(size, &p);
     if (!status)
@@ -48,99 +43,156 @@ static int mem_alloc(CUdeviceptr *out, size_t size) {
     return status;
 }
 
-DRIVER(cuMemAlloc_v2, (CUdeviceptr * dptr, size_t bytesize), (dptr, bytesize)) {
-    int status = mem_alloc(dptr, bytesize);
+DRIVER_LOGGED(cuMemAlloc_v2, (CUdeviceptr * dptr, size_t bytesize), (dptr, bytesize)) {
+    int status = ATTEMPT(mem_alloc(dptr, bytesize));
     return put_new(call, status, status ? NULL : AT(*dptr), bytesize, "device");
 }
 
-DRIVER(cuMemAllocPitch_v2,
-       (CUdeviceptr * dptr, size_t *pPitch, size_t WidthInBytes, size_t Height,
-        unsigned int ElementSizeBytes),
-       (dptr, pPitch, WidthInBytes, Height, ElementSizeBytes)) {
-    size_t pitch = (WidthInBytes + 511) & ~(size_t)511, size;
-    bool element = ElementSizeBytes == 4 || ElementSizeBytes == 8 || ElementSizeBytes == 16;
-    if (!pPitch || !element || pitch < WidthInBytes || __builtin_mul_overflow(pitch, Height, &size))
+static int alloc_pitch(CUdeviceptr *out, size_t *out_pitch, size_t width, size_t height,
+                       unsigned element, size_t *size) {
+    size_t pitch = (width + 511) & ~(size_t)511;
+    if (!out_pitch || (element != 4 && element != 8 && element != 16) || pitch < width ||
+        __builtin_mul_overflow(pitch, height, size))
         return SD_INVALID_VALUE;
-    int status = mem_alloc(dptr, size);
+    int status = mem_alloc(out, *size);
     if (!status)
-        *pPitch = pitch;
-    return put_new(call, status, status ? NULL : AT(*dptr), size, "device");
+        *out_pitch = pitch;
+    return status;
 }
 
-DRIVER(cuMemAllocManaged, (CUdeviceptr * dptr, size_t bytesize, unsigned int flags),
-       (dptr, bytesize, flags)) {
-    void *p = NULL;
-    int status = dptr ? need_context() : SD_INVALID_VALUE;
-    if (!status)
-        status = sd_malloc_managed(bytesize, flags, &p);
-    if (!status)
-        *dptr = (uintptr_t)p;
-    return put_new(call, status, p, bytesize, "managed");
+DRIVER_LOGGED(cuMemAllocPitch_v2,
+              (CUdeviceptr * dptr, size_t *pPitch, size_t WidthInBytes, size_t Height,
+               unsigned int ElementSizeBytes),
+              (dptr, pPitch, WidthInBytes, Height, ElementSizeBytes)) {
+    size_t size = 0;
+    int status = ATTEMPT(alloc_pitch(dptr, pPitch, WidthInBytes, Height, ElementSizeBytes, &size));
+    PUT("pitch", status ? 0 : *pPitch);
+    PUT("width", WidthInBytes);
+    PUT("height", Height);
+    return put_new(call, status, status ? NULL : AT(*dptr), status ? 0 : size, "device");
 }
 
-DRIVER_TWIN(cuMemAllocAsync, _ptsz, (CUdeviceptr * dptr, size_t bytesize, CUstream hStream),
-            (dptr, bytesize, hStream)) {
+static int alloc_managed(CUdeviceptr *out, size_t size, unsigned flags) {
     void *p = NULL;
+    int status = out ? sd_driver_context() : SD_INVALID_VALUE;
+    if (!status)
+        status = sd_malloc_managed(size, flags, &p);
+    if (!status)
+        *out = (uintptr_t)p;
+    return status;
+}
+
+DRIVER_LOGGED(cuMemAllocManaged, (CUdeviceptr * dptr, size_t bytesize, unsigned int flags),
+              (dptr, bytesize, flags)) {
+    int status = ATTEMPT(alloc_managed(dptr, bytesize, flags));
+    PUT("flags", flags);
+    return put_new(call, status, status ? NULL : AT(*dptr), bytesize, "managed");
+}
+
+static int alloc_async(CUdeviceptr *out, size_t size, const void *pool, CUstream stream,
+                       bool per_thread, bool *in_graph) {
+    void *p = NULL;
+    int status = out ? sd_driver_context() : SD_INVALID_VALUE;
+    if (!status)
+        status = sd_malloc_async(size, pool, stream, per_thread, &p, in_graph);
+    if (!status)
+        *out = (uintptr_t)p;
+    return status;
+}
+
+DRIVER_LOGGED_TWIN(cuMemAllocAsync, _ptsz, (CUdeviceptr * dptr, size_t bytesize, CUstream hStream),
+                   (dptr, bytesize, hStream)) {
     bool in_graph = false;
-    int status = dptr ? need_context() : SD_INVALID_VALUE;
-    if (!status)
-        status = sd_malloc_async(bytesize, NULL, hStream, call->per_thread, &p, &in_graph);
-    if (!status)
-        *dptr = (uintptr_t)p;
-    return put_new(call, status, p, bytesize, in_graph ? "graph" : "async");
+    int status = ATTEMPT(alloc_async(dptr, bytesize, NULL, hStream, call->per_thread, &in_graph));
+    PUT("stream", (uintptr_t)hStream);
+    return put_new(call, status, status ? NULL : AT(*dptr), bytesize, in_graph ? "graph" : "async");
 }
 
-DRIVER(cuMemFree_v2, (CUdeviceptr dptr), (dptr)) {
+DRIVER_LOGGED_TWIN(cuMemAllocFromPoolAsync, _ptsz,
+                   (CUdeviceptr * dptr, size_t bytesize, CUmemoryPool pool, CUstream hStream),
+                   (dptr, bytesize, pool, hStream)) {
+    bool in_graph = false;
+    int status =
+        ATTEMPT(pool ? alloc_async(dptr, bytesize, pool, hStream, call->per_thread, &in_graph)
+                     : SD_INVALID_VALUE);
+    PUT("pool", (uintptr_t)pool);
+    PUT("stream", (uintptr_t)hStream);
+    return put_new(call, status, status ? NULL : AT(*dptr), bytesize, in_graph ? "graph" : "async");
+}
+
+static int mem_free(void *p, struct freed *freed) {
+    int status = sd_driver_context();
+    return status ? status : sd_free(p, freed);
+}
+
+DRIVER_LOGGED(cuMemFree_v2, (CUdeviceptr dptr), (dptr)) {
     struct freed freed = {0};
-    int status = need_context();
-    if (!status)
-        status = sd_free(AT(dptr), &freed);
+    int status = ATTEMPT(mem_free(AT(dptr), &freed));
     return put_freed(call, status, AT(dptr), &freed);
 }
 
-DRIVER_TWIN(cuMemFreeAsync, _ptsz, (CUdeviceptr dptr, CUstream hStream), (dptr, hStream)) {
+static int free_async(void *p, CUstream stream, bool per_thread, struct freed *freed) {
+    int status = sd_driver_context();
+    return status ? status : sd_free_async(p, stream, per_thread, freed);
+}
+
+DRIVER_LOGGED_TWIN(cuMemFreeAsync, _ptsz, (CUdeviceptr dptr, CUstream hStream), (dptr, hStream)) {
     struct freed freed = {0};
-    int status = need_context();
-    if (!status)
-        status = sd_free_async(AT(dptr), hStream, call->per_thread, &freed);
+    int status = ATTEMPT(free_async(AT(dptr), hStream, call->per_thread, &freed));
+    PUT("stream", (uintptr_t)hStream);
     return put_freed(call, status, AT(dptr), &freed);
 }
 
-static int host_alloc(struct standin_call *call, void **pp, size_t size, unsigned flags) {
-    int status = pp && size ? need_context() : SD_INVALID_VALUE;
-    if (!status)
-        status = sd_malloc_host(size, flags, pp);
-    return put_new(call, status, status ? NULL : *pp, size, "pinned");
+static int host_alloc(void **out, size_t size, unsigned flags) {
+    int status = out && size ? sd_driver_context() : SD_INVALID_VALUE;
+    return status ? status : sd_malloc_host(size, flags, out);
 }
 
-DRIVER(cuMemAllocHost_v2, (void **pp, size_t bytesize), (pp, bytesize)) {
-    return host_alloc(call, pp, bytesize, 0);
+DRIVER_LOGGED(cuMemAllocHost_v2, (void **pp, size_t bytesize), (pp, bytesize)) {
+    int status = ATTEMPT(host_alloc(pp, bytesize, 0));
+    return put_new(call, status, status ? NULL : *pp, bytesize, "pinned");
 }
 
-DRIVER(cuMemHostAlloc, (void **pp, size_t bytesize, unsigned int Flags), (pp, bytesize, Flags)) {
-    return host_alloc(call, pp, bytesize, Flags);
+DRIVER_LOGGED(cuMemHostAlloc, (void **pp, size_t bytesize, unsigned int Flags),
+              (pp, bytesize, Flags)) {
+    int status = ATTEMPT(host_alloc(pp, bytesize, Flags));
+    PUT("flags", Flags);
+    return put_new(call, status, status ? NULL : *pp, bytesize, "pinned");
 }
 
-DRIVER(cuMemFreeHost, (void *p), (p)) {
+static int free_host(void *p, struct freed *freed) {
+    int status = sd_driver_context();
+    return status ? status : sd_free_host(p, freed);
+}
+
+DRIVER_LOGGED(cuMemFreeHost, (void *p), (p)) {
     struct freed freed = {0};
-    int status = need_context();
-    if (!status)
-        status = sd_free_host(p, &freed);
+    int status = ATTEMPT(free_host(p, &freed));
     return put_freed(call, status, p, &freed);
 }
 
-DRIVER(cuMemHostRegister_v2, (void *p, size_t bytesize, unsigned int Flags), (p, bytesize, Flags)) {
-    int status = need_context();
-    if (!status)
-        status = sd_register(p, bytesize, Flags);
-    return put_new(call, status, p, bytesize, "registered");
+static int host_register(void *p, size_t size, unsigned flags) {
+    int status = sd_driver_context();
+    return status ? status : sd_register(p, size, flags);
 }
 
-DRIVER(cuMemHostUnregister, (void *p), (p)) {
+/* Also after a failure `ptr` is the address that was given. */
+DRIVER_LOGGED(cuMemHostRegister_v2, (void *p, size_t bytesize, unsigned int Flags),
+              (p, bytesize, Flags)) {
+    int status = ATTEMPT(host_register(p, bytesize, Flags));
+    PUT("flags", Flags);
+    put_new(call, SD_OK, p, bytesize, "registered");
+    return status;
+}
+
+static int host_unregister(void *p, struct freed *freed) {
+    int status = sd_driver_context();
+    return status ? status : sd_unregister(p, freed);
+}
+
+DRIVER_LOGGED(cuMemHostUnregister, (void *p), (p)) {
     struct freed freed = {0};
-    int status = need_context();
-    if (!status)
-        status = sd_unregister(p, &freed);
+    int status = ATTEMPT(host_unregister(p, &freed));
     return put_freed(call, status, p, &freed);
 }
 
@@ -154,24 +206,30 @@ DRIVER(cuMemHostGetDevicePointer_v2, (CUdeviceptr * pdptr, void *p, unsigned int
     return SD_OK;
 }
 
-DRIVER(cuMemGetInfo_v2, (size_t * available, size_t *total), (available, total)) {
-    uint64_t a = 0, t = 0;
-    int status = available && total ? need_context() : SD_INVALID_VALUE;
+static int mem_info(size_t *available, size_t *total) {
+    uint64_t a, t;
+    int status = available && total ? sd_driver_context() : SD_INVALID_VALUE;
     if (!status)
         status = sd_mem_info(&a, &t);
     if (!status) {
         *available = a;
         *total = t;
     }
-    PUT("free", a);
-    PUT("total", t);
+    return status;
+}
+
+DRIVER_LOGGED(cuMemGetInfo_v2, (size_t * available, size_t *total), (available, total)) {
+    int status = ATTEMPT(mem_info(available, total));
+    PUT("free", status ? 0 : *available);
+    PUT("total", status ? 0 : *total);
+    PUT_DEVICE();
     return status;
 }
 
 DRIVER(cuMemGetAddressRange_v2, (CUdeviceptr * pbase, size_t *psize, CUdeviceptr dptr),
        (pbase, psize, dptr)) {
     struct standin_memory m;
-    int status = need_context();
+    int status = sd_driver_context();
     if (status)
         return status;
     if (!standin_memory_at(AT(dptr), &m))
@@ -243,98 +301,3 @@ DRIVER(cuPointerGetAttributes,
             memset(data[i], 0, (int)attributes[i] == 8 ? 1 : 4);
     return SD_OK;
 }
-
-/* ---- copies --------------------------------------------------------------------------------- */
-
-static int copy(struct standin_call *call, void *dst, const void *src, size_t bytes, int kind,
-                bool async, CUstream stream) {
-    struct copied copied = {0};
-    struct copy c = {.dst = {.address = dst, .pitch = bytes, .rows = 1, .device = -1},
-                     .src = {.address = src, .pitch = bytes, .rows = 1, .device = -1},
-                     .width = bytes,
-                     .height = 1,
-                     .depth = 1,
-                     .kind = kind,
-                     .stream = stream,
-                     .per_thread = call->per_thread,
-                     .async = async};
-    int status = need_context();
-    if (!status)
-        status = sd_copy(&c, &copied);
-    PUT("dst", (uintptr_t)dst);
-    PUT("src", (uintptr_t)src);
-    PUT("bytes", bytes);
-    if (async)
-        PUT("stream", (uintptr_t)stream);
-    if (copied.known) {
-        standin_put_text(call, "src_kind", sd_side_word(copied.src_kind));
-        standin_put_text(call, "dst_kind", sd_side_word(copied.dst_kind));
-        standin_put_text(call, "direction", copied.direction);
-    }
-    return status;
-}
-
-#define TO_DEVICE CUdeviceptr dst, const void *src
-#define TO_HOST void *dst, CUdeviceptr src
-#define ON_DEVICE CUdeviceptr dst, CUdeviceptr src
-#define COPY(name, from_to, dst_cast, src_cast, kind)                                              \
-    DRIVER_TWIN(name, _ptds, (from_to, size_t ByteCount), (dst, src, ByteCount)) {                 \
-        return copy(call, dst_cast(dst), src_cast(src), ByteCount, kind, false, NULL);             \
-    }
-#define COPY_ASYNC(name, from_to, dst_cast, src_cast, kind)                                        \
-    DRIVER_TWIN(name, _ptsz, (from_to, size_t ByteCount, CUstream hStream),                        \
-                (dst, src, ByteCount, hStream)) {                                                  \
-        return copy(call, dst_cast(dst), src_cast(src), ByteCount, kind, true, hStream);           \
-    }
-COPY(cuMemcpy, ON_DEVICE, AT, AT, COPY_DEFAULT)
-COPY(cuMemcpyHtoD_v2, TO_DEVICE, AT, , COPY_H2D)
-COPY(cuMemcpyDtoH_v2, TO_HOST, , AT, COPY_D2H)
-COPY(cuMemcpyDtoD_v2, ON_DEVICE, AT, AT, COPY_D2D)
-COPY_ASYNC(cuMemcpyAsync, ON_DEVICE, AT, AT, COPY_DEFAULT)
-COPY_ASYNC(cuMemcpyHtoDAsync_v2, TO_DEVICE, AT, , COPY_H2D)
-COPY_ASYNC(cuMemcpyDtoHAsync_v2, TO_HOST, , AT, COPY_D2H)
-COPY_ASYNC(cuMemcpyDtoDAsync_v2, ON_DEVICE, AT, AT, COPY_D2D)
-
-/* ---- memsets -------------------------------------------------------------------------------- */
-
-static int fill(struct standin_call *call, CUdeviceptr p, uint32_t value, unsigned element,
-                size_t count, bool async, CUstream stream) {
-    enum standin_kind kind;
-    size_t bytes;
-    if (__builtin_mul_overflow(count, element, &bytes))
-        return SD_INVALID_VALUE;
-    struct set set = {.address = AT(p),
-                      .pitch = bytes,
-                      .rows = 1,
-                      .width = bytes,
-                      .height = 1,
-                      .depth = 1,
-                      .value = value,
-                      .element = element,
-                      .stream = stream,
-                      .per_thread = call->per_thread,
-                      .async = async};
-    int status = need_context();
-    if (!status)
-        status = sd_set(&set, &kind);
-    PUT("ptr", p);
-    PUT("bytes", bytes);
-    PUT("value", value);
-    if (async)
-        PUT("stream", (uintptr_t)stream);
-    return status;
-}
-
-#define SET(bits, type, param)                                                                     \
-    DRIVER_TWIN(cuMemsetD##bits##_v2, _ptds, (CUdeviceptr dstDevice, type param, size_t N),        \
-                (dstDevice, param, N)) {                                                           \
-        return fill(call, dstDevice, param, bits / 8, N, false, NULL);                             \
-    }                                                                                              \
-    DRIVER_TWIN(cuMemsetD##bits##Async, _ptsz,                                                     \
-                (CUdeviceptr dstDevice, type param, size_t N, CUstream hStream),                   \
-                (dstDevice, param, N, hStream)) {                                                  \
-        return fill(call, dstDevice, param, bits / 8, N, true, hStream);                           \
-    }
-SET(8, unsigned char, uc)
-SET(16, unsigned short, us)
-SET(32, unsigned int, ui)

@@ -182,28 +182,37 @@ DRIVER(cuOccupancyMaxActiveBlocksPerMultiprocessor,
     return status;
 }
 
+static int attempt_launch(struct standin_call *call, struct launch *l) {
+    int status = sd_driver_context();
+    if (status)
+        return status;
+    l->driver = true;
+    l->per_thread = call->per_thread;
+    return sd_launch(l, &call->kernel);
+}
+
 static int launch(struct standin_call *call, struct launch *l) {
-    struct device *device;
-    int status = sd_driver_begin(&device);
-    if (!status) {
+    int status = ATTEMPT(attempt_launch(call, l));
+    if (!call->kernel && sd_begin_registration()) { /* refused before it was looked up */
+        const struct kernel *k = sd_kernel(l->function);
+        call->kernel = k ? k->name : NULL;
         sd_end();
-        l->driver = true;
-        l->per_thread = call->per_thread;
-        status = sd_launch(l, &call->kernel);
     }
     standin_put_dim3(call, "grid", l->grid[0], l->grid[1], l->grid[2]);
     standin_put_dim3(call, "block", l->block[0], l->block[1], l->block[2]);
     PUT("shared", l->shared);
     PUT("stream", (uintptr_t)l->stream);
+    PUT_DEVICE();
     return status;
 }
 
-DRIVER_TWIN(cuLaunchKernel, _ptsz,
-            (CUfunction f, unsigned int gridDimX, unsigned int gridDimY, unsigned int gridDimZ,
-             unsigned int blockDimX, unsigned int blockDimY, unsigned int blockDimZ,
-             unsigned int sharedMemBytes, CUstream hStream, void **kernelParams, void **extra),
-            (f, gridDimX, gridDimY, gridDimZ, blockDimX, blockDimY, blockDimZ, sharedMemBytes,
-             hStream, kernelParams, extra)) {
+DRIVER_LOGGED_TWIN(cuLaunchKernel, _ptsz,
+                   (CUfunction f, unsigned int gridDimX, unsigned int gridDimY,
+                    unsigned int gridDimZ, unsigned int blockDimX, unsigned int blockDimY,
+                    unsigned int blockDimZ, unsigned int sharedMemBytes, CUstream hStream,
+                    void **kernelParams, void **extra),
+                   (f, gridDimX, gridDimY, gridDimZ, blockDimX, blockDimY, blockDimZ,
+                    sharedMemBytes, hStream, kernelParams, extra)) {
     (void)kernelParams, (void)extra;
     return launch(call, &(struct launch){.function = f,
                                          .grid = {gridDimX, gridDimY, gridDimZ},
@@ -212,12 +221,13 @@ DRIVER_TWIN(cuLaunchKernel, _ptsz,
                                          .stream = hStream});
 }
 
-DRIVER_TWIN(cuLaunchCooperativeKernel, _ptsz,
-            (CUfunction f, unsigned int gridDimX, unsigned int gridDimY, unsigned int gridDimZ,
-             unsigned int blockDimX, unsigned int blockDimY, unsigned int blockDimZ,
-             unsigned int sharedMemBytes, CUstream hStream, void **kernelParams),
-            (f, gridDimX, gridDimY, gridDimZ, blockDimX, blockDimY, blockDimZ, sharedMemBytes,
-             hStream, kernelParams)) {
+DRIVER_LOGGED_TWIN(cuLaunchCooperativeKernel, _ptsz,
+                   (CUfunction f, unsigned int gridDimX, unsigned int gridDimY,
+                    unsigned int gridDimZ, unsigned int blockDimX, unsigned int blockDimY,
+                    unsigned int blockDimZ, unsigned int sharedMemBytes, CUstream hStream,
+                    void **kernelParams),
+                   (f, gridDimX, gridDimY, gridDimZ, blockDimX, blockDimY, blockDimZ,
+                    sharedMemBytes, hStream, kernelParams)) {
     (void)kernelParams;
     return launch(call, &(struct launch){.function = f,
                                          .grid = {gridDimX, gridDimY, gridDimZ},
@@ -227,16 +237,17 @@ DRIVER_TWIN(cuLaunchCooperativeKernel, _ptsz,
                                          .cooperative = true});
 }
 
-DRIVER_TWIN(cuLaunchKernelEx, _ptsz,
-            (const CUlaunchConfig *config, CUfunction f, void **kernelParams, void **extra),
-            (config, f, kernelParams, extra)) {
+DRIVER_LOGGED_TWIN(cuLaunchKernelEx, _ptsz,
+                   (const CUlaunchConfig *config, CUfunction f, void **kernelParams, void **extra),
+                   (config, f, kernelParams, extra)) {
+    static const CUlaunchConfig nothing;
+    const CUlaunchConfig *c = config ? config : &nothing;
     (void)kernelParams, (void)extra;
-    if (!config)
-        return SD_INVALID_VALUE;
-    return launch(
-        call, &(struct launch){.function = f,
-                               .grid = {config->gridDimX, config->gridDimY, config->gridDimZ},
-                               .block = {config->blockDimX, config->blockDimY, config->blockDimZ},
-                               .shared = config->sharedMemBytes,
-                               .stream = config->hStream});
+    if (!config && !call->fault)
+        call->fault = SD_INVALID_VALUE;
+    return launch(call, &(struct launch){.function = f,
+                                         .grid = {c->gridDimX, c->gridDimY, c->gridDimZ},
+                                         .block = {c->blockDimX, c->blockDimY, c->blockDimZ},
+                                         .shared = c->sharedMemBytes,
+                                         .stream = c->hStream});
 }

@@ -7,6 +7,7 @@
 #include "handles.h"
 #include "pool.h"
 #include "stream.h"
+#include "tell.h"
 
 /* The stream of a call in the current context, with the lock held on status 0. */
 static int begin_stream(const struct standin_call *call, CUstream handle, struct stream **out) {
@@ -18,7 +19,7 @@ static int begin_stream(const struct standin_call *call, CUstream handle, struct
     return *out ? SD_OK : sd_end_with(SD_INVALID_HANDLE);
 }
 
-static int create(struct standin_call *call, CUstream *out, unsigned flags, int priority) {
+static int create(CUstream *out, unsigned flags, int priority) {
     struct device *device;
     if (!out || flags > 1)
         return SD_INVALID_VALUE;
@@ -26,43 +27,66 @@ static int create(struct standin_call *call, CUstream *out, unsigned flags, int 
     if (status)
         return status;
     *out = (CUstream)sd_stream_new(device, flags, priority > 0 ? 0 : priority < -5 ? -5 : priority);
-    PUT("stream", (uintptr_t)*out);
     return sd_end_with(SD_OK);
 }
 
-DRIVER(cuStreamCreate, (CUstream * phStream, unsigned int Flags), (phStream, Flags)) {
-    return create(call, phStream, Flags, 0);
+static int put_stream(struct standin_call *call, int status, const CUstream *out, unsigned flags) {
+    PUT("stream", status ? 0 : (uintptr_t)*out);
+    PUT("flags", flags);
+    PUT_DEVICE();
+    return status;
 }
 
-DRIVER(cuStreamCreateWithPriority, (CUstream * phStream, unsigned int flags, int priority),
-       (phStream, flags, priority)) {
-    return create(call, phStream, flags, priority);
+DRIVER_LOGGED(cuStreamCreate, (CUstream * phStream, unsigned int Flags), (phStream, Flags)) {
+    return put_stream(call, ATTEMPT(create(phStream, Flags, 0)), phStream, Flags);
 }
 
-DRIVER(cuStreamDestroy_v2, (CUstream hStream), (hStream)) {
+DRIVER_LOGGED(cuStreamCreateWithPriority, (CUstream * phStream, unsigned int flags, int priority),
+              (phStream, flags, priority)) {
+    int status = ATTEMPT(create(phStream, flags, priority));
+    standin_put_signed(call, "priority", priority);
+    return put_stream(call, status, phStream, flags);
+}
+
+static int destroy(CUstream handle) {
     int status = sd_begin();
-    PUT("stream", (uintptr_t)hStream);
     if (status)
         return status;
-    struct stream *s = sd_handle(hStream, HANDLE_STREAM);
+    struct stream *s = sd_handle(handle, HANDLE_STREAM);
     if (s)
         sd_stream_delete(s);
     return sd_end_with(s ? SD_OK : SD_INVALID_HANDLE);
 }
 
-DRIVER_TWIN(cuStreamSynchronize, _ptsz, (CUstream hStream), (hStream)) {
-    struct stream *s;
+DRIVER_LOGGED(cuStreamDestroy_v2, (CUstream hStream), (hStream)) {
+    int status = ATTEMPT(destroy(hStream));
     PUT("stream", (uintptr_t)hStream);
+    PUT_DEVICE();
+    return status;
+}
+
+static int synchronize(struct standin_call *call, CUstream hStream) {
+    struct stream *s;
     int status = begin_stream(call, hStream, &s);
     if (status)
         return status;
     status = sd_capture_refuses_wait(s);
     if (!status) {
+        uint32_t number = s->number;
+        uint64_t since = sd_wait_start();
         struct device *device = s->device;
         sd_stream_wait(s);
+        sd_tell_wait(WAIT_STREAM, device->ordinal, number, since);
         sd_pools_settle(device);
     }
     return sd_end_with(status);
+}
+
+DRIVER_LOGGED_TWIN(cuStreamSynchronize, _ptsz, (CUstream hStream), (hStream)) {
+    int status = ATTEMPT(synchronize(call, hStream));
+    PUT("stream", (uintptr_t)hStream);
+    PUT_DEVICE();
+    return status;
 }
 
 DRIVER_TWIN(cuStreamQuery, _ptsz, (CUstream hStream), (hStream)) {
@@ -74,16 +98,27 @@ DRIVER_TWIN(cuStreamQuery, _ptsz, (CUstream hStream), (hStream)) {
     return sd_end_with(status ? status : sd_stream_idle(s) ? SD_OK : SD_NOT_READY);
 }
 
-DRIVER_TWIN(cuStreamWaitEvent, _ptsz, (CUstream hStream, CUevent hEvent, unsigned int Flags),
-            (hStream, hEvent, Flags)) {
+static int wait_event(struct standin_call *call, CUstream stream, CUevent event, unsigned flags) {
     struct stream *s;
-    PUT("event", (uintptr_t)hEvent);
-    PUT("stream", (uintptr_t)hStream);
-    int status = begin_stream(call, hStream, &s);
+    int status = begin_stream(call, stream, &s);
     if (status)
         return status;
-    struct event *e = sd_handle(hEvent, HANDLE_EVENT);
-    return sd_end_with(e ? sd_stream_wait_event(s, e, Flags) : SD_INVALID_HANDLE);
+    struct event *e = sd_handle(event, HANDLE_EVENT);
+    return sd_end_with(e ? sd_stream_wait_event(s, e, flags) : SD_INVALID_HANDLE);
+}
+
+static void put_event(struct standin_call *call, CUevent event, CUstream stream) {
+    PUT("event", (uintptr_t)event);
+    PUT("stream", (uintptr_t)stream);
+    PUT_DEVICE();
+}
+
+DRIVER_LOGGED_TWIN(cuStreamWaitEvent, _ptsz, (CUstream hStream, CUevent hEvent, unsigned int Flags),
+                   (hStream, hEvent, Flags)) {
+    int status = ATTEMPT(wait_event(call, hStream, hEvent, Flags));
+    put_event(call, hEvent, hStream);
+    PUT("flags", Flags);
+    return status;
 }
 
 DRIVER_TWIN(cuStreamIsCapturing, _ptsz, (CUstream hStream, CUstreamCaptureStatus *captureStatus),
@@ -201,24 +236,41 @@ DRIVER(cuEventDestroy_v2, (CUevent hEvent), (hEvent)) {
     return sd_end_with(SD_OK);
 }
 
-DRIVER_TWIN(cuEventRecord, _ptsz, (CUevent hEvent, CUstream hStream), (hEvent, hStream)) {
+static int record(struct standin_call *call, CUevent event, CUstream stream) {
     struct stream *s;
-    int status = begin_stream(call, hStream, &s);
+    int status = begin_stream(call, stream, &s);
     if (status)
         return status;
-    struct event *e = sd_handle(hEvent, HANDLE_EVENT);
+    struct event *e = sd_handle(event, HANDLE_EVENT);
     return sd_end_with(e && e->device == s->device ? sd_event_record(e, s, 0) : SD_INVALID_HANDLE);
 }
 
-DRIVER(cuEventSynchronize, (CUevent hEvent), (hEvent)) {
+DRIVER_LOGGED_TWIN(cuEventRecord, _ptsz, (CUevent hEvent, CUstream hStream), (hEvent, hStream)) {
+    int status = ATTEMPT(record(call, hEvent, hStream));
+    put_event(call, hEvent, hStream);
+    return status;
+}
+
+static int wait_for(CUevent event) {
     struct event *e;
-    int status = begin_event(hEvent, &e);
+    int status = begin_event(event, &e);
     if (status)
         return status;
     status = sd_capture_refuses_event(e);
-    if (!status)
+    if (!status) {
+        int device = e->device->ordinal;
+        uint64_t since = sd_wait_start();
         sd_event_wait(e);
+        sd_tell_wait(WAIT_EVENT, device, 0, since);
+    }
     return sd_end_with(status);
+}
+
+DRIVER_LOGGED(cuEventSynchronize, (CUevent hEvent), (hEvent)) {
+    int status = ATTEMPT(wait_for(hEvent));
+    PUT("event", (uintptr_t)hEvent);
+    PUT_DEVICE();
+    return status;
 }
 
 DRIVER(cuEventQuery, (CUevent hEvent), (hEvent)) {

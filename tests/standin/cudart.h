@@ -8,10 +8,10 @@
  *         return status;
  *     }
  *
- * makes the exported function: it enters the call in the log, runs the body, keeps the thread's
- * last error and writes the line. The body has `call`. ATTEMPT leaves its expression alone when
- * the fault switch wants the call to fail. CUDART_TWIN makes a second entry point for the
- * per-thread default stream, with the same body.
+ * makes the exported function: it enters the call in the log, runs the body, which a listener is
+ * told of (tap_call.h), keeps the thread's last error and writes the line. The body has `call`.
+ * ATTEMPT leaves its expression alone when the fault switch wants the call to fail. CUDART_TWIN
+ * makes a second entry point for the per-thread default stream, with the same body.
  *
  * Functions may run in any thread; none is safe in a signal handler.
  */
@@ -23,7 +23,10 @@
 #include "copy.h"
 #include "device.h"
 #include "standin.h"
+#include "tap_call.h"
 
+/* As standin_enter(); the first call that uses the driver brings in CUDA_INJECTION64_PATH. */
+void sd_cudart_enter(struct standin_call *call, const char *name, const void *caller);
 /* The thread's last error: everything but 0 and 600 (not ready) is kept. Returns the status. */
 int sd_cudart_leave(struct standin_call *call, int status);
 extern __thread int sd_cudart_last_error;
@@ -34,9 +37,11 @@ extern __thread int sd_cudart_last_error;
     cudaError_t symbol params;                                                                     \
     STANDIN_EXPORT cudaError_t symbol params {                                                     \
         struct standin_call call;                                                                  \
-        standin_enter(&call, #symbol, __builtin_return_address(0));                                \
+        sd_cudart_enter(&call, #symbol, __builtin_return_address(0));                              \
         call.per_thread = twin;                                                                    \
-        return (cudaError_t)sd_cudart_leave(&call, body(&call, UNPACK args));                      \
+        int tap_status;                                                                            \
+        TAP(SD_DOMAIN_RUNTIME, #symbol, params, args, tap_status, body(&call, UNPACK args))        \
+        return (cudaError_t)sd_cudart_leave(&call, tap_status);                                    \
     }
 
 #define CUDART(name, params, args)                                                                 \
@@ -56,8 +61,10 @@ extern __thread int sd_cudart_last_error;
     cudaError_t name(void);                                                                        \
     STANDIN_EXPORT cudaError_t name(void) {                                                        \
         struct standin_call call;                                                                  \
-        standin_enter(&call, #name, __builtin_return_address(0));                                  \
-        return (cudaError_t)sd_cudart_leave(&call, body_##name(&call));                            \
+        sd_cudart_enter(&call, #name, __builtin_return_address(0));                                \
+        int tap_status;                                                                            \
+        TAP_VOID(SD_DOMAIN_RUNTIME, #name, tap_status, body_##name(&call))                         \
+        return (cudaError_t)sd_cudart_leave(&call, tap_status);                                    \
     }                                                                                              \
     static int body_##name(struct standin_call *call)
 

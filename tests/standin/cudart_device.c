@@ -12,6 +12,7 @@
 #include "pool.h"
 #include "properties.h"
 #include "stream.h"
+#include "tell.h"
 
 /* Lock and driver, no context: 100 without devices, 101 for an ordinal that is none. */
 static int begin_device(int ordinal) {
@@ -58,9 +59,11 @@ static int set_device(int ordinal) {
     int status = begin_device(ordinal);
     if (status)
         return status;
-    struct device *device;
     sd_set_current(ordinal);
-    return sd_end_with(sd_device_context(ordinal, &device));
+    sd_end();
+    struct device *device;
+    status = sd_begin_context(&device);
+    return status ? status : sd_end_with(SD_OK);
 }
 
 CUDART(cudaSetDevice, (int device), (device)) {
@@ -70,6 +73,8 @@ CUDART(cudaSetDevice, (int device), (device)) {
 }
 
 static int init_device(int ordinal, unsigned device_flags, unsigned flags) {
+    if (flags <= 1)
+        sd_tap_make_context(ordinal);
     int status = begin_device(ordinal);
     if (status)
         return status;
@@ -113,7 +118,9 @@ static int synchronize(void) {
         return status;
     status = sd_capture_refuses_device(device);
     if (!status) {
+        uint64_t since = sd_wait_start();
         sd_device_wait(device);
+        sd_tell_wait(WAIT_CONTEXT, device->ordinal, 0, since);
         sd_pools_settle(device);
     }
     return sd_end_with(status);

@@ -7,6 +7,11 @@
 
 __thread int sd_cudart_last_error;
 
+void sd_cudart_enter(struct standin_call *call, const char *name, const void *caller) {
+    standin_enter(call, name, caller);
+    sd_inject_before(call);
+}
+
 int sd_cudart_leave(struct standin_call *call, int status) {
     if (status != SD_OK && status != SD_NOT_READY)
         sd_cudart_last_error = status;
@@ -28,7 +33,8 @@ long stub_answer(const char *name, const void *caller, const void *first, int st
     STANDIN_EXPORT cudaError_t name(void) {                                                        \
         struct standin_call call;                                                                  \
         standin_enter(&call, #name, __builtin_return_address(0));                                  \
-        int status = call.fault ? call.fault : sd_cudart_last_error;                               \
+        int status;                                                                                \
+        TAP_VOID(SD_DOMAIN_RUNTIME, #name, status, call.fault ? call.fault : sd_cudart_last_error) \
         after;                                                                                     \
         return (cudaError_t)standin_leave(&call, status);                                          \
     }

@@ -9,6 +9,7 @@
 #include "kernel.h"
 #include "memory.h"
 #include "stream.h"
+#include "tell.h"
 
 /* ---- nodes by hand -------------------------------------------------------------------------- */
 
@@ -63,9 +64,8 @@ static int add_kernel(cudaGraphNode_t *out, cudaGraph_t graph, const cudaGraphNo
     status = k ? sd_launch_check(&l, k) : SD_INVALID_FUNCTION;
     if (status)
         return sd_end_with(status);
-    struct graph_node *n =
-        sd_graph_add(g, (struct work){.kind = WORK_KERNEL, .duration_ns = sd_kernel_ns()},
-                     NODE_KERNEL, (struct graph_node *const *)after, count);
+    struct graph_node *n = sd_graph_add(g, sd_kernel_work(&l, k), NODE_KERNEL,
+                                        (struct graph_node *const *)after, count);
     n->shape = (struct launch_shape){p->func,
                                      {l.grid[0], l.grid[1], l.grid[2]},
                                      {l.block[0], l.block[1], l.block[2]},
@@ -102,6 +102,7 @@ static int add_copy_1d(cudaGraphNode_t *out, cudaGraph_t graph, const cudaGraphN
                                  .depth = 1,
                                  .foreign_dst = to.kind <= STANDIN_REGISTERED,
                                  .foreign_src = from.kind <= STANDIN_REGISTERED}};
+    sd_copy_tell(&work, kind, &to, &from);
     return add(out, g, work, NODE_COPY, after, count);
 }
 
@@ -155,7 +156,8 @@ static int add_set(cudaGraphNode_t *out, cudaGraph_t graph, const cudaGraphNode_
                                 .height = p->height,
                                 .depth = 1,
                                 .value = p->value,
-                                .element = p->elementSize}};
+                                .element = p->elementSize,
+                                .dst_kind = (uint8_t)sd_tap_memory(to.kind)}};
     return add(out, g, work, NODE_SET, after, count);
 }
 

@@ -10,6 +10,7 @@
 #include "handles.h"
 #include "pool.h"
 #include "stream.h"
+#include "tell.h"
 
 /* The stream of a call, with the lock held on status 0. */
 static int begin_stream(const struct standin_call *call, cudaStream_t handle, struct stream **out) {
@@ -82,8 +83,11 @@ static int synchronize(struct standin_call *call, cudaStream_t handle) {
         return status;
     status = sd_capture_refuses_wait(s);
     if (!status) {
+        uint32_t number = s->number;
+        uint64_t since = sd_wait_start();
         struct device *device = s->device; /* the stream may be gone after the wait */
         sd_stream_wait(s);
+        sd_tell_wait(WAIT_STREAM, device->ordinal, number, since);
         sd_pools_settle(device);
     }
     return sd_end_with(status);
@@ -297,7 +301,9 @@ static int synchronize_event(cudaEvent_t handle) {
     status = sd_capture_refuses_event(e);
     if (!status && (e->marker || e->shared)) {
         struct device *device = e->device;
+        uint64_t since = sd_wait_start();
         sd_event_wait(e);
+        sd_tell_wait(WAIT_EVENT, device->ordinal, 0, since);
         sd_pools_settle(device);
     }
     return sd_end_with(status);

@@ -15,7 +15,10 @@
 #include "memory.h"
 #include "pool.h"
 #include "stream.h"
+#include "tap_call.h"
+#include "tell.h"
 #include "truth.h"
+#include "use.h"
 #include "vmm.h"
 
 pthread_mutex_t sd_core = PTHREAD_MUTEX_INITIALIZER;
@@ -29,18 +32,18 @@ static __thread int current_ordinal;
  */
 static char *fork_mark;
 
-static bool lost_in_fork(void) {
+bool sd_driver_lost(void) {
     char *mark = __atomic_load_n(&fork_mark, __ATOMIC_ACQUIRE);
     return mark && !*(volatile char *)mark;
 }
 
 static void fork_prepare(void) {
-    if (!lost_in_fork())
+    if (!sd_driver_lost())
         pthread_mutex_lock(&sd_core);
 }
 
 static void fork_parent(void) {
-    if (!lost_in_fork())
+    if (!sd_driver_lost())
         pthread_mutex_unlock(&sd_core);
 }
 
@@ -56,7 +59,7 @@ __attribute__((constructor)) static void at_load(void) {
 }
 
 __attribute__((destructor)) static void at_unload(void) {
-    if (!fork_mark || lost_in_fork() || !sd_truth_wanted() || !sd_begin_registration())
+    if (!fork_mark || sd_driver_lost() || !sd_truth_wanted() || !sd_begin_registration())
         return;
     sd_memory_note_live();
     sd_array_note_live();
@@ -82,21 +85,23 @@ bool sd_driver_used(void) {
 int sd_begin(void) {
     if (sd_in_host_function)
         return SD_NOT_PERMITTED;
-    if (lost_in_fork())
+    if (sd_driver_lost())
         return SD_INITIALIZATION;
+    sd_inject();
     pthread_mutex_lock(&sd_core);
     mark_used();
     return SD_OK;
 }
 
 bool sd_begin_registration(void) {
-    if (lost_in_fork())
+    if (sd_driver_lost())
         return false;
     pthread_mutex_lock(&sd_core);
     return true;
 }
 
 int sd_begin_context(struct device **out) {
+    sd_tap_make_context(current_ordinal);
     int status = sd_begin();
     if (status)
         return status;
@@ -113,6 +118,11 @@ void sd_end(void) {
 int sd_end_with(int status) {
     sd_end();
     return status;
+}
+
+void *sd_context_handle(int ordinal) {
+    static char contexts[STANDIN_DEVICES_MAX][16];
+    return contexts[ordinal];
 }
 
 int standin_device_count(void) {
@@ -150,7 +160,9 @@ int sd_device_context(int ordinal, struct device **out) {
             return SD_OUT_OF_MEMORY;
         sd_streams_open(d);
         d->default_pool = d->current_pool = sd_pool_new(d);
-        d->context = true;
+        d->arena.told = sd_use_begin(ordinal);
+        __atomic_store_n(&d->context, true, __ATOMIC_RELEASE);
+        sd_tell_context(ordinal, true);
     }
     *out = d;
     return SD_OK;
@@ -160,6 +172,8 @@ void sd_device_reset(struct device *d) {
     if (!d->context)
         return;
     sd_device_wait(d);
+    sd_tell_context(d->ordinal, false);
+    sd_use_end(d->ordinal);
     sd_streams_reset(d);
     sd_array_reset(d);
     sd_graph_memory_reset(d);

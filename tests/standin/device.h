@@ -31,10 +31,11 @@ struct device {
     struct pool *default_pool, *current_pool;
     /* Streams: see stream.c. */
     struct stream *legacy;
-    struct stream *busy; /* those with work, by their `next_busy` */
-    uint64_t sequence;   /* of the latest work put on any stream */
-    pthread_cond_t work; /* wakes the device's thread */
-    bool worker;         /* the thread runs */
+    struct stream *busy;    /* those with work, by their `next_busy` */
+    uint64_t sequence;      /* of the latest work put on any stream */
+    uint32_t stream_number; /* of the latest stream */
+    pthread_cond_t work;    /* wakes the device's thread */
+    bool worker;            /* the thread runs */
 };
 
 /* Statuses that the core itself returns; the names are the runtime's. */
@@ -89,6 +90,10 @@ int sd_begin_context(struct device **out);
 void sd_end(void);
 /* Whether the driver was ever used, by any call. */
 bool sd_driver_used(void);
+/* Whether this is the child of a process that had used it. */
+bool sd_driver_lost(void);
+/* The CUcontext of a device's primary context, there or not. */
+void *sd_context_handle(int ordinal);
 /* `status`, after sd_end(): for the last line of a function. */
 int sd_end_with(int status);
 

@@ -18,12 +18,14 @@
 
 #include "device.h"
 #include "standin.h"
+#include "tap_call.h"
 
 #ifdef STANDIN_NVIDIA_HEADERS
 #include <cuda.h>
 /* The header renames these to their newer form; here both are written. */
 #undef cuDeviceGetUuid
 #undef cuEventElapsedTime
+#undef cuGraphInstantiate
 #else
 typedef enum cudaError_enum { CUDA_SUCCESS = 0 } CUresult;
 typedef unsigned long long CUdeviceptr;
@@ -37,6 +39,7 @@ typedef struct CUstream_st *CUstream;
 typedef struct CUevent_st *CUevent;
 typedef struct CUgraph_st *CUgraph;
 typedef struct CUgraphNode_st *CUgraphNode;
+typedef struct CUgraphExec_st *CUgraphExec;
 typedef struct CUgraphEdgeData_st CUgraphEdgeData;
 typedef struct CUmemPoolHandle_st *CUmemoryPool;
 typedef unsigned long long CUmemGenericAllocationHandle;
@@ -97,6 +100,84 @@ typedef struct CUmemAccessDesc_st {
     CUmemLocation location;
     CUmemAccess_flags flags;
 } CUmemAccessDesc;
+typedef struct CUarray_st *CUarray;
+typedef struct CUipcMemHandle_st {
+    char reserved[64];
+} CUipcMemHandle;
+typedef struct CUipcEventHandle_st {
+    char reserved[64];
+} CUipcEventHandle;
+typedef enum CUarray_format_enum { CU_AD_FORMAT_UNSIGNED_INT8 = 1 } CUarray_format;
+typedef struct CUDA_ARRAY_DESCRIPTOR_st {
+    size_t Width, Height;
+    CUarray_format Format;
+    unsigned int NumChannels;
+} CUDA_ARRAY_DESCRIPTOR;
+typedef struct CUDA_ARRAY3D_DESCRIPTOR_st {
+    size_t Width, Height, Depth;
+    CUarray_format Format;
+    unsigned int NumChannels, Flags;
+} CUDA_ARRAY3D_DESCRIPTOR;
+typedef enum CUmemPool_attribute_enum {
+    CU_MEMPOOL_ATTR_REUSE_FOLLOW_EVENT_DEPENDENCIES = 1
+} CUmemPool_attribute;
+typedef enum CUmemorytype_enum {
+    CU_MEMORYTYPE_HOST = 1,
+    CU_MEMORYTYPE_DEVICE = 2,
+    CU_MEMORYTYPE_ARRAY = 3,
+    CU_MEMORYTYPE_UNIFIED = 4
+} CUmemorytype;
+typedef struct CUDA_MEMCPY2D_st {
+    size_t srcXInBytes, srcY;
+    CUmemorytype srcMemoryType;
+    const void *srcHost;
+    CUdeviceptr srcDevice;
+    CUarray srcArray;
+    size_t srcPitch;
+    size_t dstXInBytes, dstY;
+    CUmemorytype dstMemoryType;
+    void *dstHost;
+    CUdeviceptr dstDevice;
+    CUarray dstArray;
+    size_t dstPitch;
+    size_t WidthInBytes, Height;
+} CUDA_MEMCPY2D;
+typedef struct CUDA_MEMCPY3D_st {
+    size_t srcXInBytes, srcY, srcZ, srcLOD;
+    CUmemorytype srcMemoryType;
+    const void *srcHost;
+    CUdeviceptr srcDevice;
+    CUarray srcArray;
+    void *reserved0;
+    size_t srcPitch, srcHeight;
+    size_t dstXInBytes, dstY, dstZ, dstLOD;
+    CUmemorytype dstMemoryType;
+    void *dstHost;
+    CUdeviceptr dstDevice;
+    CUarray dstArray;
+    void *reserved1;
+    size_t dstPitch, dstHeight;
+    size_t WidthInBytes, Height, Depth;
+} CUDA_MEMCPY3D;
+typedef enum CUstreamCaptureMode_enum { CU_STREAM_CAPTURE_MODE_GLOBAL = 0 } CUstreamCaptureMode;
+typedef enum CUgraphInstantiateResult_enum {
+    CUDA_GRAPH_INSTANTIATE_SUCCESS = 0
+} CUgraphInstantiateResult;
+typedef struct CUDA_GRAPH_INSTANTIATE_PARAMS_st {
+    cuuint64_t flags;
+    CUstream hUploadStream;
+    CUgraphNode hErrNode_out;
+    CUgraphInstantiateResult result_out;
+} CUDA_GRAPH_INSTANTIATE_PARAMS;
+typedef struct CUmemPoolProps_st {
+    CUmemAllocationType allocType;
+    CUmemAllocationHandleType handleTypes;
+    CUmemLocation location;
+    void *win32SecurityAttributes;
+    size_t maxSize;
+    unsigned short usage;
+    unsigned char reserved[54];
+} CUmemPoolProps;
 typedef struct CUlaunchConfig_st {
     unsigned int gridDimX, gridDimY, gridDimZ, blockDimX, blockDimY, blockDimZ, sharedMemBytes;
     CUstream hStream;
@@ -107,6 +188,10 @@ typedef struct CUlaunchConfig_st {
 
 _Static_assert(sizeof(CUmemAllocationProp) == 32, "as in cuda.h");
 _Static_assert(sizeof(CUlaunchConfig) == 56, "as in cuda.h");
+_Static_assert(sizeof(CUDA_MEMCPY2D) == 128, "as in cuda.h");
+_Static_assert(sizeof(CUDA_MEMCPY3D) == 200, "as in cuda.h");
+_Static_assert(sizeof(CUDA_ARRAY3D_DESCRIPTOR) == 40, "as in cuda.h");
+_Static_assert(sizeof(CUmemPoolProps) == 88, "as in cuda.h");
 
 #define UNPACK(...) __VA_ARGS__
 
@@ -116,8 +201,11 @@ _Static_assert(sizeof(CUlaunchConfig) == 56, "as in cuda.h");
         struct standin_call call;                                                                  \
         standin_enter(&call, #symbol, __builtin_return_address(0));                                \
         call.per_thread = twin;                                                                    \
-        int status = call.fault ? call.fault : sd_driver_used() ? SD_OK : SD_INITIALIZATION;       \
-        return (CUresult)standin_leave(&call, status ? status : body(&call, UNPACK args));         \
+        int refused = call.fault ? call.fault : sd_driver_used() ? SD_OK : SD_INITIALIZATION;      \
+        int tap_status;                                                                            \
+        TAP(SD_DOMAIN_DRIVER, #symbol, params, args, tap_status,                                   \
+            refused ? refused : body(&call, UNPACK args))                                          \
+        return (CUresult)standin_leave(&call, tap_status);                                         \
     }
 
 #define DRIVER(name, params, args)                                                                 \
@@ -127,16 +215,28 @@ _Static_assert(sizeof(CUlaunchConfig) == 56, "as in cuda.h");
 
 /* For the table's rows: the body runs for a refused call too, to log its fields, and leaves
  * everything else alone where call->fault is set (ATTEMPT). */
-#define DRIVER_LOGGED(name, params, args)                                                          \
-    static int body_##name(struct standin_call *call, UNPACK params);                              \
-    CUresult name params;                                                                          \
-    STANDIN_EXPORT CUresult name params {                                                          \
+#define DRIVER_LOGGED_ENTRY(symbol, body, params, args, twin)                                      \
+    CUresult symbol params;                                                                        \
+    STANDIN_EXPORT CUresult symbol params {                                                        \
         struct standin_call call;                                                                  \
-        standin_enter(&call, #name, __builtin_return_address(0));                                  \
+        standin_enter(&call, #symbol, __builtin_return_address(0));                                \
+        call.per_thread = twin;                                                                    \
         if (!call.fault && !sd_driver_used())                                                      \
             call.fault = SD_INITIALIZATION;                                                        \
-        return (CUresult)standin_leave(&call, body_##name(&call, UNPACK args));                    \
-    }                                                                                              \
+        int tap_status;                                                                            \
+        TAP(SD_DOMAIN_DRIVER, #symbol, params, args, tap_status, body(&call, UNPACK args))         \
+        return (CUresult)standin_leave(&call, tap_status);                                         \
+    }
+
+#define DRIVER_LOGGED(name, params, args)                                                          \
+    static int body_##name(struct standin_call *call, UNPACK params);                              \
+    DRIVER_LOGGED_ENTRY(name, body_##name, params, args, false)                                    \
+    static int body_##name(struct standin_call *call, UNPACK params)
+
+#define DRIVER_LOGGED_TWIN(name, suffix, params, args)                                             \
+    static int body_##name(struct standin_call *call, UNPACK params);                              \
+    DRIVER_LOGGED_ENTRY(name, body_##name, params, args, false)                                    \
+    DRIVER_LOGGED_ENTRY(name##suffix, body_##name, params, args, true)                             \
     static int body_##name(struct standin_call *call, UNPACK params)
 
 #define ATTEMPT(expression) (call->fault ? call->fault : (expression))
@@ -149,8 +249,14 @@ _Static_assert(sizeof(CUlaunchConfig) == 56, "as in cuda.h");
 
 #define PUT(key, value) standin_put(call, key, (uint64_t)(value))
 
+#define PUT_DEVICE() standin_put_signed(call, "device", sd_current_ordinal())
+
 /* Takes the core lock with the thread's current context; 201 without one. */
 int sd_driver_begin(struct device **out);
+/* 201 where no context is current; for functions of the device that take the lock themselves. */
+int sd_driver_context(void);
+/* The device of a context's handle; -1: none. */
+int sd_driver_ordinal(CUcontext context);
 
 #define AT(address) ((void *)(uintptr_t)(address))
 

@@ -9,6 +9,7 @@
 #include "capture.h"
 #include "graph_memory.h"
 #include "handles.h"
+#include "tell.h"
 
 struct graph *sd_graph_new(void) {
     struct graph *g = sd_handle_new(HANDLE_GRAPH, sizeof *g);
@@ -114,6 +115,8 @@ struct graph_exec *sd_graph_instantiate(const struct graph *g, uint64_t flags) {
     struct graph_exec *x = sd_handle_new(HANDLE_GRAPH_EXEC, sizeof *x);
     if (!x)
         abort();
+    static uint32_t last_number;
+    x->number = ++last_number;
     x->flags = flags;
     fill(x, g);
     x->memory->instances++;
@@ -149,7 +152,18 @@ static int launch_event(const struct work *work, struct stream *stream) {
                                      : sd_stream_wait_event(stream, e, 0);
 }
 
-int sd_graph_launch(struct graph_exec *x, struct stream *stream) {
+/* What a launch outside of captures tells of one of its nodes. */
+static void set_node(struct work *work, const struct graph_exec *x, size_t i,
+                     struct graph_run *run) {
+    if (!run)
+        return;
+    run->references++;
+    work->run = run;
+    work->graph = x->number;
+    work->node = (uint64_t)x->number << 32 | (i + 1);
+}
+
+static int launch_nodes(struct graph_exec *x, struct stream *stream, struct graph_run *run) {
     int status = sd_graph_memory_launch(x->memory, x->flags & 1);
     for (size_t i = 0; i < x->count && !status; i++) {
         if (x->work[i].kind == WORK_RECORD || x->work[i].kind == WORK_WAIT) {
@@ -159,7 +173,17 @@ int sd_graph_launch(struct graph_exec *x, struct stream *stream) {
         struct work work;
         if (!sd_work_clone(&work, &x->work[i]))
             abort();
+        set_node(&work, x, i, run);
         status = sd_submit(stream, work, false, false);
     }
+    return status;
+}
+
+int sd_graph_launch(struct graph_exec *x, struct stream *stream) {
+    struct graph_run *run =
+        sd_told() && !stream->capture ? sd_graph_run_new(x->number, stream) : NULL;
+    int status = launch_nodes(x, stream, run);
+    if (run)
+        sd_graph_run_drop(run);
     return status;
 }

@@ -58,6 +58,7 @@ struct graph {
 };
 
 struct graph_exec {
+    uint32_t number; /* 1 for the process's first */
     struct work *work;
     size_t count;
     uint64_t flags;

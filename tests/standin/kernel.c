@@ -137,6 +137,36 @@ int sd_launch_check(const struct launch *l, const struct kernel *kernel) {
     return SD_OK;
 }
 
+struct foreign {
+    struct foreign *next;
+    char name[];
+};
+
+const char *sd_kernel_name(const char *name) {
+    static struct foreign *names;
+    struct foreign *f = names;
+    while (f && strcmp(f->name, name) != 0)
+        f = f->next;
+    if (!f) {
+        f = malloc(sizeof *f + strlen(name) + 1);
+        if (!f)
+            abort();
+        strcpy(f->name, name);
+        f->next = names;
+        names = f;
+    }
+    return f->name;
+}
+
+struct work sd_kernel_work(const struct launch *l, const struct kernel *kernel) {
+    return (struct work){.kind = WORK_KERNEL,
+                         .duration_ns = sd_kernel_ns(),
+                         .kernel = {.name = kernel->name,
+                                    .grid = {l->grid[0], l->grid[1], l->grid[2]},
+                                    .block = {l->block[0], l->block[1], l->block[2]},
+                                    .shared = (unsigned)l->shared}};
+}
+
 static int launch(struct device *device, const struct launch *l, const char **name) {
     struct kernel *kernel = sd_kernel(l->function);
     if (!kernel)
@@ -148,9 +178,8 @@ static int launch(struct device *device, const struct launch *l, const char **na
     struct stream *stream = sd_stream(device, l->stream, l->per_thread);
     if (!stream || stream->device != device)
         return SD_INVALID_HANDLE;
-    struct work work = {.kind = WORK_KERNEL, .duration_ns = sd_kernel_ns()};
     struct graph_node *node;
-    status = sd_submit_node(stream, work, NODE_KERNEL, &node);
+    status = sd_submit_node(stream, sd_kernel_work(l, kernel), NODE_KERNEL, &node);
     if (node)
         node->shape = (struct launch_shape){l->function,
                                             {l->grid[0], l->grid[1], l->grid[2]},

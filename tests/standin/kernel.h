@@ -64,6 +64,11 @@ struct launch {
 };
 /* Takes the lock itself. *name is the kernel's, once it is known. 0, 9, 98, 400, 701, 720, 9xx. */
 int sd_launch(const struct launch *launch, const char **name);
+/* A copy of a kernel's name that lives as long as the process: of one that a library brings, which
+ * is registered nowhere. There are few. */
+const char *sd_kernel_name(const char *name);
+/* The work of one launch, no matter whether it would be refused. */
+struct work sd_kernel_work(const struct launch *launch, const struct kernel *kernel);
 /* What is wrong with a shape: 0, 9 or 1. */
 int sd_launch_check(const struct launch *launch, const struct kernel *kernel);
 

@@ -37,6 +37,8 @@ static void read_environment(void) {
     options.kernel_ns = number("STANDIN_DELAY_US", 2, 0, 60000000) * 1000;
     options.log = text("STANDIN_LOG");
     options.fail = text("STANDIN_FAIL");
+    options.log_gpu = options.log && number("STANDIN_LOG_GPU", 0, 0, 1);
+    options.injection = text("CUDA_INJECTION64_PATH");
 }
 
 const struct options *sd_options(void) {

@@ -38,11 +38,13 @@
  */
 struct standin_call {
     const char *name;
-    const void *caller; /* return address: tells who called */
-    int fault;          /* status that STANDIN_FAIL wants, or 0; then the call has no effect */
-    bool logged;        /* false: standin_put() and standin_leave() do nothing */
-    bool per_thread;    /* set by _ptds and _ptsz entry points: stream 0 is the thread's own */
-    const char *kernel; /* mangled name to log, or NULL; must live until standin_leave() */
+    const void *caller;   /* return address: tells who called */
+    int fault;            /* status that STANDIN_FAIL wants, or 0; then the call has no effect */
+    bool logged;          /* false: standin_put() and standin_leave() do nothing */
+    bool told;            /* somebody listens to calls: tap_call.h */
+    uint32_t correlation; /* the call's number where calls are counted, to log; else 0 */
+    bool per_thread;      /* set by _ptds and _ptsz entry points: stream 0 is the thread's own */
+    const char *kernel;   /* mangled name to log, or NULL; must live until standin_leave() */
     size_t used;
     char text[4000]; /* the key=value fields so far */
 };

@@ -17,6 +17,7 @@
 #include "capture.h"
 #include "handles.h"
 #include "ipc.h"
+#include "tell.h"
 
 #define QUEUE_MAX 1024 /* items of one stream; then the program waits, as on hardware */
 #define NEAR_NS 30000  /* an end so near is not waited for: a sleep would last longer */
@@ -151,6 +152,8 @@ static struct op *append(struct stream *s, struct work work, bool host_waits) {
     if (!op)
         abort();
     op->work = work;
+    op->work.correlation = sd_tap_correlation();
+    op->work.awaited = host_waits;
     op->host_waits = host_waits;
     op->sequence = ++s->device->sequence;
     op->enqueued_ns = sd_now_ns();
@@ -166,6 +169,8 @@ static struct op *append(struct stream *s, struct work work, bool host_waits) {
 /* Takes the first item, which has run, off its stream. */
 static void complete(struct stream *s, uint64_t end) {
     struct op *op = s->first;
+    if (sd_told())
+        sd_tell_work(s, &op->work, end);
     s->first = op->next;
     s->length--;
     s->end_ns = end;

@@ -48,7 +48,8 @@ struct stream {
     unsigned flags; /* 1: not synchronised with the legacy stream */
     int priority;
     uint64_t id;
-    bool deleted; /* destroyed, but its work still runs */
+    uint32_t number; /* in its context, as CUPTI tells it */
+    bool deleted;    /* destroyed, but its work still runs */
     struct op *first, **last;
     unsigned length;
     uint64_t end_ns;        /* of the latest completed work, in the model's time */

@@ -57,6 +57,15 @@ struct stream *sd_stream(struct device *device, const void *handle, bool per_thr
     return sd_handle(handle, HANDLE_STREAM);
 }
 
+/* CUPTI's number of the legacy stream is 7; the next ones are the driver's own. */
+static uint32_t next_number(struct device *device) {
+    if (!device->stream_number) {
+        device->stream_number = 12;
+        return 7;
+    }
+    return ++device->stream_number;
+}
+
 struct stream *sd_stream_new(struct device *device, unsigned flags, int priority) {
     struct stream *s = sd_handle_new(HANDLE_STREAM, sizeof *s);
     if (!s)
@@ -65,6 +74,7 @@ struct stream *sd_stream_new(struct device *device, unsigned flags, int priority
     s->flags = flags;
     s->priority = priority;
     s->id = ++last_stream_id;
+    s->number = next_number(device);
     s->last = &s->first;
     if (device->legacy) {
         s->next = device->legacy->next;

@@ -24,6 +24,7 @@
 #include <unistd.h>
 
 #include "options.h"
+#include "tell.h"
 
 /* Guards the opening of the log only. Taken last: nothing is locked or called under it. */
 static pthread_mutex_t open_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -107,15 +108,23 @@ static void start_once(void) {
 void sd_truth_note(const char *format, ...) {
     if (!sd_truth_wanted())
         return;
-    char line[512];
-    va_list values;
+    char line[1024], *text = line;
+    va_list values, again;
     va_start(values, format);
-    int length = vsnprintf(line, sizeof line - 1, format, values);
+    va_copy(again, values);
+    int length = vsnprintf(line, sizeof line, format, values);
+    if (length >= (int)sizeof line) { /* a kernel's name */
+        text = malloc((size_t)length + 1);
+        if (!text)
+            abort();
+        vsnprintf(text, (size_t)length + 1, format, again);
+    }
+    va_end(again);
     va_end(values);
-    if (length > (int)sizeof line - 2)
-        length = sizeof line - 2;
-    line[length] = '\n';
-    write_line(&(struct iovec){line, (size_t)length + 1}, 1);
+    text[length] = '\n';
+    write_line(&(struct iovec){text, (size_t)length + 1}, 1);
+    if (text != line)
+        free(text);
 }
 
 /* ---- who called ----------------------------------------------------------------------------- */
@@ -198,6 +207,8 @@ void standin_enter(struct standin_call *call, const char *name, const void *call
     call->caller = caller;
     call->fault = sd_options()->fail ? standin_fault(name) : 0;
     call->logged = sd_truth_wanted();
+    call->told = sd_told();
+    call->correlation = 0;
     call->per_thread = false;
     call->kernel = NULL;
     call->used = 0;
@@ -250,6 +261,8 @@ int standin_leave(struct standin_call *call, int status) {
     int length = snprintf(head, sizeof head, "%d\t%ld\t%" PRIu64 "\t%s\t%d\t%s", (int)getpid(),
                           syscall(SYS_gettid), (uint64_t)atomic_fetch_add(&sequence, 1) + 1,
                           call->name, status, by[sd_truth_by(call->caller)]);
+    if (call->correlation && sd_options()->log_gpu)
+        standin_put(call, "correlation", call->correlation);
     const char *kernel = call->kernel ? call->kernel : "";
     struct iovec part[] = {{head, (size_t)length},
                            {call->text, call->used},

@@ -85,8 +85,8 @@ void sd_work_run(struct work *w) {
 
 bool sd_work_clone(struct work *to, const struct work *from) {
     *to = *from;
+    to->run = NULL;
     if (from->kind == WORK_KERNEL) {
-        to->kernel.name = from->kernel.name ? strdup(from->kernel.name) : NULL;
         to->kernel.data = NULL;
         if (from->kernel.size) {
             to->kernel.data = malloc(from->kernel.size);
@@ -102,8 +102,9 @@ bool sd_work_clone(struct work *to, const struct work *from) {
 }
 
 void sd_work_clear(struct work *w) {
+    if (w->run)
+        sd_graph_run_drop(w->run);
     if (w->kind == WORK_KERNEL) {
-        free(w->kernel.name);
         free(w->kernel.data);
     } else if (w->kind == WORK_RECORD || w->kind == WORK_WAIT) {
         if (w->event.marker)

@@ -13,6 +13,7 @@
 
 struct marker;
 struct event;
+struct graph_run;
 
 enum work_kind {
     WORK_KERNEL,
@@ -35,23 +36,34 @@ struct box {
 struct work {
     enum work_kind kind;
     uint64_t duration_ns;
+    /* For who listens, see tell.h. A graph's nodes have these from their launch. */
+    uint32_t correlation; /* of the call that put it on its stream */
+    uint32_t graph;       /* number of the executable graph; 0: none */
+    uint64_t node;
+    struct graph_run *run; /* owned reference, or NULL */
+    bool awaited;          /* the call waits for it */
     union {
         struct {
             struct box dst, src;
             uint64_t width, height, depth;
             bool foreign_dst, foreign_src; /* memory that the program may unmap meanwhile */
+            /* Kinds as in tap.h; devices -1 for pageable memory. */
+            uint8_t number, src_kind, dst_kind;
+            int8_t src_device, dst_device;
         } copy;
         struct {
             struct box dst;
             uint64_t width, height, depth; /* width in bytes */
             uint32_t value;
             unsigned element; /* 1, 2 or 4 bytes */
+            uint8_t dst_kind; /* as in tap.h */
         } set;
         struct {
             void (*run)(void *data); /* or NULL */
             void *data;              /* owned */
             size_t size;
-            char *name; /* owned */
+            const char *name; /* lives as long as the process; NULL: none */
+            unsigned grid[3], block[3], shared;
         } kernel;
         struct {
             void (*fn)(void *data);
@@ -74,6 +86,8 @@ void sd_work_run(struct work *work);
 bool sd_work_clone(struct work *to, const struct work *from);
 /* Frees the owned parts. Lock held. */
 void sd_work_clear(struct work *work);
+/* A graph's launch has one piece of work less (tell.h). Lock held. */
+void sd_graph_run_drop(struct graph_run *run);
 
 /* How long a copy of that many bytes takes. */
 enum link { LINK_PAGEABLE, LINK_PINNED, LINK_DEVICE, LINK_PEER };

@@ -18,19 +18,41 @@ enum {
 #include "cupti_values.def"
 };
 typedef int CUptiResult, CUpti_CallbackDomain, CUpti_ActivityKind, CUpti_ActivityAttribute;
-typedef int CUpti_ExternalCorrelationKind, CUpti_ActivityThreadIdType;
+typedef int CUpti_ExternalCorrelationKind, CUpti_ActivityThreadIdType, CUpti_ApiCallbackSite;
 typedef uint32_t CUpti_CallbackId;
 typedef struct CUctx_st *CUcontext;
+typedef struct CUstream_st *CUstream;
 typedef struct CUpti_Subscriber_st *CUpti_SubscriberHandle;
+typedef CUpti_CallbackDomain *CUpti_DomainTable;
 typedef void (*CUpti_CallbackFunc)(void *userdata, CUpti_CallbackDomain domain, CUpti_CallbackId id,
                                    const void *data);
+typedef struct {
+    CUpti_ApiCallbackSite callbackSite;
+    const char *functionName;
+    const void *functionParams;
+    void *functionReturnValue;
+    const char *symbolName;
+    CUcontext context;
+    uint32_t contextUid;
+    uint64_t *correlationData;
+    uint32_t correlationId;
+} CUpti_CallbackData;
+typedef struct {
+    CUcontext context;
+    union {
+        CUstream stream;
+    } resourceHandle;
+    void *resourceDescriptor;
+} CUpti_ResourceData;
 typedef struct {
     size_t structSize;
     const char *subscriberName;
     char *oldSubscriberName;
     size_t oldSubscriberSize;
 } CUpti_SubscriberParams;
-typedef struct CUpti_Activity CUpti_Activity;
+typedef struct {
+    CUpti_ActivityKind kind;
+} CUpti_Activity;
 typedef void (*CUpti_BuffersCallbackRequestFunc)(uint8_t **buffer, size_t *size, size_t *records);
 typedef void (*CUpti_BuffersCallbackCompleteFunc)(CUcontext context, uint32_t stream,
                                                   uint8_t *buffer, size_t size, size_t valid);
@@ -38,12 +60,7 @@ typedef uint64_t (*CUpti_TimestampCallbackFunc)(void);
 #endif
 
 _Static_assert(sizeof(CUpti_SubscriberParams) == 32, "subscriber parameters");
-
-/* The version that the stand-in tells: that of the toolkit whose exports symbols/ holds. */
-#if defined CUDA_MAJOR && CUDA_MAJOR == 12
-#define STANDIN_CUPTI_VERSION 28
-#else
-#define STANDIN_CUPTI_VERSION 130001
-#endif
+_Static_assert(sizeof(CUpti_CallbackData) == 72, "data of a callback");
+_Static_assert(sizeof(CUpti_ResourceData) == 24, "data of a resource's callback");
 
 #endif
