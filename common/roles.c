@@ -21,7 +21,8 @@ void ls_roles_init(void) {
         roles->ptr_is_handle =
             roles->ptr >= 0 && ls_api_info[i].field[roles->ptr].type == LS_FIELD_HANDLE;
         roles->is_async = strstr(ls_api_info[i].name, "Async") != NULL;
-        roles->is_reset = named(api, LS_CLASS_DEVICE, "Reset");
+        roles->is_reset =
+            named(api, LS_CLASS_DEVICE, "Reset") || named(api, LS_CLASS_CONTEXT, "Reset");
         roles->is_query = named(api, LS_CLASS_SYNC, "Query");
         roles->is_trim = named(api, LS_CLASS_POOL, "Trim");
         roles->makes = named(api, LS_CLASS_LIBRARY, "Create");

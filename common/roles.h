@@ -41,7 +41,8 @@
     ROLE(total)                                                                                    \
     ROLE(attr)                                                                                     \
     ROLE(value)                                                                                    \
-    ROLE(array)
+    ROLE(array)                                                                                    \
+    ROLE(kernel)
 
 struct ls_roles {
 #define ROLE(name) int8_t name;

@@ -232,6 +232,8 @@ static void queue(struct ls_thread *self) {
             atomic_store(&queued, 0);
     }
     atomic_store(&ls_census_seen, done ? now : ~now);
+    if (!done)
+        ls_ask_again();
 }
 
 void ls_census_look(struct ls_thread *self) {
@@ -240,6 +242,7 @@ void ls_census_look(struct ls_thread *self) {
     const char *why = obstacle();
     if (ls_ns(CLOCK_MONOTONIC) < atomic_load(&rest_end)) {
         atomic_store(&ls_census_seen, ~now);
+        ls_ask_again();
         errno = saved;
         return; /* later calls look again */
     }

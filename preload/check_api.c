@@ -8,16 +8,29 @@
 #define __CUDA_DEPRECATED
 #include <cuda.h>
 #include <cuda_runtime_api.h>
+/* Headers that a toolkit may lack: there is nothing to compare these libraries' rows with then. */
 #if __has_include(<cublas_v2.h>)
 #include <cublas_v2.h>
-#else /* a toolkit without it: nothing to compare these rows with */
-#include "layoutspy/api/library_types.h"
-#define API(LIB, ret, name, CLASS, STACK, params, ...) ret name params;
-#define API_WHEN API
-#include "layoutspy/api/library_handle.def"
-#undef API
-#undef API_WHEN
+#define HEADER_CUBLAS , 1
 #endif
+#if __has_include(<cublasLt.h>)
+#include <cublasLt.h>
+#define HEADER_CUBLASLT , 1
+#endif
+#if __has_include(<cudnn.h>)
+#include <cudnn.h>
+#define HEADER_CUDNN , 1
+#endif
+#if __has_include(<nccl.h>)
+#include <nccl.h>
+#define HEADER_NCCL , 1
+#endif
+#if __has_include(<cufftXt.h>)
+#include <cufftXt.h>
+#define HEADER_CUFFT , 1
+#endif
+#define HEADER_CUDART , 1
+#define HEADER_CUDA , 1
 
 #include <stddef.h>
 
@@ -31,28 +44,55 @@ void __cudaUnregisterFatBinary(void **);
 cudaError_t __cudaGetKernel(cudaKernel_t *, const void *);
 cudaError_t __cudaLaunchKernel(cudaKernel_t, dim3, dim3, void **, size_t, cudaStream_t);
 
+/* The header has cuBLAS's half-precision forms for C++ alone: the single-precision ones with
+ * another type. */
+#define __half float
+#define cublasHgemm cublasSgemm_v2
+#define cublasHgemmBatched cublasSgemmBatched
+#define cublasHgemmStridedBatched cublasSgemmStridedBatched
+
+/* Of cuda.h without its renaming: it declares these as older versions of others. */
+#undef cuCtxCreate_v2
+CUresult cuCtxCreate_v2(CUcontext *, unsigned int, CUdevice);
+CUresult cuCtxCreate_v3(CUcontext *, CUexecAffinityParam *, int, unsigned int, CUdevice);
+
 _Static_assert(offsetof(struct cudaDeviceProp, totalGlobalMem) == LS_DEVICE_PROP_TOTAL,
                "NVIDIA's struct cudaDeviceProp has changed");
 
 #pragma GCC diagnostic ignored "-Wdeprecated-declarations"
-#define CHECK(name, ret, params)                                                                   \
+#define SIZE(type, bytes) _Static_assert(sizeof(type) == (bytes), "NVIDIA's type has changed");
+#define OFFSET(type, member, bytes)                                                                \
+    _Static_assert(offsetof(type, member) == (bytes), "NVIDIA's type has changed: " #member);
+#include "layoutspy/api/type_layout.def"
+
+/* Rows of libraries without a header here, and of those that have none (PyTorch), expand to
+ * nothing. */
+#define CHECK(LIB, name, ret, params) CHECK_DO(SECOND(HEADER_##LIB, 0, ), name, ret, params)
+#define SECOND(...) SECOND_OF(__VA_ARGS__)
+#define SECOND_OF(first, second, ...) second
+#define CHECK_DO(known, ...) CHECK_CAT(known, __VA_ARGS__)
+#define CHECK_CAT(known, ...) CHECK_##known(__VA_ARGS__)
+#define CHECK_0(name, ret, params)
+#define CHECK_1(name, ret, params)                                                                 \
     _Static_assert(__builtin_types_compatible_p(__typeof__(name), ret params),                     \
                    "the table's row differs from NVIDIA's header: " #name);
-#define API(LIB, ret, name, CLASS, STACK, params, args, ...) CHECK(name, ret, params)
-#define API_TWIN(LIB, ret, name, twin, CLASS, STACK, params, args, ...) CHECK(name, ret, params)
+#define API(LIB, ret, name, CLASS, STACK, params, args, ...) CHECK(LIB, name, ret, params)
+#define API_TWIN(LIB, ret, name, twin, CLASS, STACK, params, args, ...)                            \
+    CHECK(LIB, name, ret, params)
 /* Compared where the header is CUDA 13's. */
 #if CUDART_VERSION >= 13000
-#define API_WIDE(LIB, ret, name, CLASS, STACK, params, args, header, ...) CHECK(name, ret, header)
+#define API_WIDE(LIB, ret, name, CLASS, STACK, params, args, header, ...)                          \
+    CHECK(LIB, name, ret, header)
 #define API_WIDE_TWIN(LIB, ret, name, twin, CLASS, STACK, params, args, header, ...)               \
-    CHECK(name, ret, header)
+    CHECK(LIB, name, ret, header)
 #else
 #define API_WIDE(LIB, ret, name, CLASS, STACK, params, args, header, ...)
 #endif
 /* PyTorch's: no header of NVIDIA's has them. */
 #define API_VOID_WHEN(LIB, name, CLASS, STACK, params, args, condition, ...)
-#define API_MAP_TWIN(LIB, ret, name, twin, params, args, ...) CHECK(name, ret, params)
-#define API_MAP(LIB, ret, name, params, args, ...) CHECK_##LIB(name, ret, params)
-#define CHECK_CUDART(name, ret, params) CHECK(name, ret, params)
-#define CHECK_TORCH(name, ret, params)
-#define API_MAP_VOID(LIB, name, params, args, ...) CHECK(name, void, params)
+#define API_MAP_TWIN(LIB, ret, name, twin, params, args, ...) CHECK(LIB, name, ret, params)
+#define API_MAP(LIB, ret, name, params, args, ...) CHECK(LIB, name, ret, params)
+/* Written in types of our own: CUPTI comes without its headers in a wheel. */
+#define API_AROUND(LIB, ret, name, params, args, before, ...)
+#define API_MAP_VOID(LIB, name, params, args, ...) CHECK(LIB, name, void, params)
 #include "layoutspy/api/all.def"

@@ -100,8 +100,9 @@ static void meta_process(struct ls_thread *self) {
 
 /* Settings that change what memory and devices a program sees. */
 static void meta_environment(struct ls_thread *self) {
-    static const char *const names[] = {"CUDA_VISIBLE_DEVICES", "CUDA_LAUNCH_BLOCKING",
-                                        "PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF",
+    static const char *const names[] = {"CUDA_VISIBLE_DEVICES",          "CUDA_DEVICE_ORDER",
+                                        "CUDA_MODULE_LOADING",           "CUDA_LAUNCH_BLOCKING",
+                                        "PYTORCH_CUDA_ALLOC_CONF",       "PYTORCH_ALLOC_CONF",
                                         "PYTORCH_NO_CUDA_MEMORY_CACHING"};
     char key[64];
     for (unsigned i = 0; i < sizeof names / sizeof *names; i++) {
@@ -114,13 +115,17 @@ static void meta_environment(struct ls_thread *self) {
 }
 
 static void coverage(struct ls_thread *self) {
-    ls_describe_coverage(self, "cudart", "on",
-                         "calls through libcudart.so; a static cudart, RTLD_DEEPBIND, dlsym on a "
-                         "handle and the driver API pass beside it");
-    ls_describe_coverage(self, "libraries", "off",
-                         "of cuBLAS its handles alone, with their streams and workspaces; cuDNN, "
-                         "NCCL and cuFFT calls are not recorded by this version");
-    ls_describe_coverage(self, "cupti", "off", "no GPU times: not in this version");
+    ls_describe_coverage(
+        self, "cudart", "on",
+        "calls through libcudart.so; a static cudart, RTLD_DEEPBIND and dlsym on a "
+        "handle pass beside it");
+    ls_describe_coverage(self, "driver", "partial",
+                         "calls of programs linked with libcuda.so.1, and through addresses that "
+                         "the runtime was asked for; dlsym passes beside it, but for "
+                         "liblayoutspy-dlsym.so");
+    ls_describe_coverage(self, "libraries", "partial",
+                         "products of cuBLAS and cuBLASLt, layers of cuDNN, exchanges of NCCL, "
+                         "transforms of cuFFT, without their operands; other calls pass beside it");
     ls_describe_coverage(self, "native-stacks", ls_session.env.stacks ? "on" : "off",
                          ls_session.env.stacks ? "" : "LAYOUTSPY_STACKS=off");
     ls_describe_coverage(self, "collector", ls_collector_result.state, ls_collector_result.detail);

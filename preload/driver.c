@@ -5,45 +5,65 @@
  */
 #include "driver.h"
 
+#include <errno.h>
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <string.h>
 
+#include "export.h"
 #include "layoutspy/api/types.h"
 #include "layoutspy/table.h"
 #include "resolve.h"
 
-/* The wrappers (wrap.c), by number; other libraries' rows vanish. */
-#define DECLARE_CUDA(ret, name, params) extern ret name params;
-#define DECLARE_CUDART(ret, name, params)
-#define DECLARE_CUBLAS(ret, name, params)
-#define DECLARE_C10(ret, name, params)
-#define DECLARE_TORCH(ret, name, params)
-#define ENTRY_CUDA(name) {LS_API_##name, (void *)name},
-#define ENTRY_CUDART(name)
-#define ENTRY_CUBLAS(name)
-#define ENTRY_C10(name)
-#define ENTRY_TORCH(name)
-
-#define API(LIB, ret, name, CLASS, STACK, params, args, ...) DECLARE_##LIB(ret, name, params)
+#define API(LIB, ret, name, CLASS, STACK, params, args, ...) extern ret name params;
 #include "layoutspy/api/all.def"
+
+/* The wrapper (wrap.c) of a row of the driver's. Cases, not a table of addresses: those would be
+ * relocated in every process. */
+static void *wrapper_of(enum ls_api api) {
+    switch (api) {
+#define API(LIB, ret, name, CLASS, STACK, params, args, ...)                                       \
+    case LS_API_##name:                                                                            \
+        return LS_LIB_##LIB == LS_LIB_CUDA ? (void *)name : NULL;
+#include "layoutspy/api/all.def"
+    default:
+        return NULL;
+    }
+}
+
+/* Callers ask for cuMemAlloc and get cuMemAlloc_v2 or a twin: is `exported` such a name of `asked`?
+ */
+static bool is_version(const char *exported, const char *asked, size_t length) {
+    if (strncmp(exported, asked, length) != 0)
+        return false;
+    const char *rest = exported + length;
+    if (rest[0] == '_' && rest[1] == 'v' && rest[2] >= '0' && rest[2] <= '9')
+        rest += 3;
+    return *rest == 0 || strcmp(rest, "_ptsz") == 0 || strcmp(rest, "_ptds") == 0;
+}
+
+void *ls_driver_wrapper(const char *symbol, void *function) {
+    size_t length = strlen(symbol);
+    for (unsigned api = 1; api < LS_API_COUNT; api++)
+        if (ls_api_info[api].lib == LS_LIB_CUDA &&
+            is_version(ls_api_info[api].name, symbol, length) &&
+            ls_real((enum ls_api)api, NULL) == function)
+            return wrapper_of((enum ls_api)api);
+    return NULL; /* another version of the function than those behind the wrappers */
+}
+
+LS_EXPORT void *layoutspy_driver_wrapper(const char *symbol, void *function);
+LS_EXPORT void *layoutspy_driver_wrapper(const char *symbol, void *function) {
+    int saved = errno;
+    void *wrapper = ls_driver_wrapper(symbol, function);
+    errno = saved;
+    return wrapper;
+}
 
 void ls_driver_entry(int status, const char *symbol, void **function) {
-    const struct {
-        enum ls_api api;
-        void *wrapper;
-    } wrappers[] = {
-#define API(LIB, ret, name, CLASS, STACK, params, args, ...) ENTRY_##LIB(name)
-#include "layoutspy/api/all.def"
-    };
     if (status != 0 || !symbol || !function || !*function)
         return;
-    for (unsigned i = 0; i < sizeof wrappers / sizeof *wrappers; i++) {
-        if (strcmp(ls_api_info[wrappers[i].api].name, symbol) != 0)
-            continue;
-        /* Another version of the function than the one behind the wrapper stays as it is. */
-        void *real = ls_real(wrappers[i].api, NULL);
-        if (real == *function)
-            *function = wrappers[i].wrapper;
-        return;
-    }
+    void *wrapper = ls_driver_wrapper(symbol, *function);
+    if (wrapper)
+        *function = wrapper;
 }

@@ -56,11 +56,23 @@ static enum ls_census_when census_when(const char *value) {
     return value && !strcmp(value, "exit") ? LS_CENSUS_AT_EXIT : LS_CENSUS_AFTER_OOM;
 }
 
+static enum ls_cupti_mode cupti_mode(const char *value) {
+    if (is_off(value))
+        return LS_CUPTI_NEVER;
+    if (value && !strcmp(value, "copies"))
+        return LS_CUPTI_COPIES;
+    return value && !strcmp(value, "full") ? LS_CUPTI_FULL : LS_CUPTI_AUTO;
+}
+
 void ls_env_read(struct ls_env *env) {
     const char *disable = get("LAYOUTSPY_DISABLE");
     env->disabled = getauxval(AT_SECURE) || (disable && !is_off(disable));
     env->stacks = !is_off(get("LAYOUTSPY_STACKS"));
     env->python = !is_off(get("LAYOUTSPY_PYTHON"));
+    const char *graphs = get("LAYOUTSPY_GRAPHS");
+    env->hooks = !is_off(get("LAYOUTSPY_HOOKS"));
+    env->graph_nodes = graphs && !strcmp(graphs, "nodes");
+    env->cupti = cupti_mode(get("LAYOUTSPY_CUPTI"));
     env->census = census_when(get("LAYOUTSPY_CENSUS"));
     env->out = get("LAYOUTSPY_OUT");
     env->collector = get("LAYOUTSPY_COLLECTOR");

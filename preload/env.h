@@ -12,11 +12,18 @@
 /* LAYOUTSPY_CENSUS: on wishes and after an OOM, at exit too, or not at all. */
 enum ls_census_when { LS_CENSUS_AFTER_OOM, LS_CENSUS_AT_EXIT, LS_CENSUS_NEVER };
 
+/* LAYOUTSPY_CUPTI: whatever it can give (auto, the same as full where it can be had), copies alone
+ * (no kernels), or nothing. */
+enum ls_cupti_mode { LS_CUPTI_AUTO, LS_CUPTI_COPIES, LS_CUPTI_FULL, LS_CUPTI_NEVER };
+
 struct ls_env {
-    bool disabled; /* LAYOUTSPY_DISABLE=1, or a secure (setuid) program */
-    bool stacks;   /* LAYOUTSPY_STACKS=off turns them off */
-    bool python;   /* LAYOUTSPY_PYTHON=off: native stacks only */
+    bool disabled;    /* LAYOUTSPY_DISABLE=1, or a secure (setuid) program */
+    bool stacks;      /* LAYOUTSPY_STACKS=off turns them off */
+    bool python;      /* LAYOUTSPY_PYTHON=off: native stacks only */
+    bool hooks;       /* LAYOUTSPY_HOOKS=off: what CUPTI tells alone */
+    bool graph_nodes; /* LAYOUTSPY_GRAPHS=nodes: each kernel of a graph's launch, not the whole */
     enum ls_census_when census;
+    enum ls_cupti_mode cupti;
     const char *out;       /* LAYOUTSPY_OUT: path or pattern, NULL where unset or empty */
     const char *collector; /* LAYOUTSPY_COLLECTOR: path, "none", or NULL */
     uint64_t spool_max;    /* LAYOUTSPY_SPOOL_MAX, bytes; suffixes K M G T */

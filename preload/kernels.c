@@ -12,6 +12,8 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "cupti/names.h"
+#include "kernel_words.h"
 #include "lock.h"
 #include "spool.h"
 
@@ -124,7 +126,45 @@ void ls_kernel_alias(const void *handle, const void *stub) {
     ls_unlock(LS_LOCK_KERNELS);
 }
 
-static uint32_t define(struct ls_thread *self, struct entry *entry, const char *name) {
+/* Memory for names that nobody else keeps; the lock is held. Handles are few and mostly get the
+ * name that they had: nothing is given back. NULL: none is left. */
+static const char *copy_of(const char *name) {
+    enum { BLOCK = 64 << 10 };
+    static char *block;
+    static size_t left;
+    size_t size = strlen(name) + 1;
+    if (size > BLOCK / 4)
+        return NULL;
+    if (size > left) {
+        void *map = mmap(NULL, BLOCK, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        if (map == MAP_FAILED)
+            return NULL;
+        block = map;
+        left = BLOCK;
+    }
+    char *copy = block;
+    block += size;
+    left -= size;
+    return memcpy(copy, name, size);
+}
+
+void ls_kernel_name(const void *handle, const char *name) {
+    if (!handle || !name)
+        return;
+    ls_lock(LS_LOCK_KERNELS);
+    struct entry *entry = find_or_make((uintptr_t)handle);
+    const char *had = entry ? atomic_load(&entry->name) : NULL;
+    if (entry && (!had || atomic_load(&entry->alias) || strcmp(had, name) != 0)) {
+        atomic_store(&entry->id, 0); /* of another module at a reused address */
+        atomic_store(&entry->alias, 0);
+        atomic_store(&entry->name, copy_of(name));
+    } else if (!entry) {
+        atomic_store(&overfull, true);
+    }
+    ls_unlock(LS_LOCK_KERNELS);
+}
+
+uint32_t ls_kernel_define(struct ls_thread *self, const char *name) {
     size_t length = strlen(name);
     const size_t longest = LS_RECORD_LARGEST - sizeof(struct ls_rec_kernel) - 8;
     if (length > longest)
@@ -133,14 +173,19 @@ static uint32_t define(struct ls_thread *self, struct entry *entry, const char *
     struct ls_rec_kernel *record = ls_spool_reserve(self, size);
     if (!record)
         return 0;
-    uint32_t id = atomic_fetch_add(&next_id, 1), expected = 0;
+    uint32_t id = atomic_fetch_add(&next_id, 1) << 1 | ls_kernel_moves(name);
     memset(record, 0, size);
     record->head.size = (uint16_t)size;
     record->head.type = LS_REC_KERNEL;
     record->id = id;
     memcpy(record->name, name, length);
     ls_spool_commit(self, size);
-    /* Two first launches at once define two numbers of one name; either is right. */
+    return id;
+}
+
+/* By its name: CUPTI may have told of it first, or another library have the same one. */
+static uint32_t define(struct ls_thread *self, struct entry *entry, const char *name) {
+    uint32_t id = ls_kernel_named(self, name), expected = 0;
     atomic_compare_exchange_strong(&entry->id, &expected, id);
     return id;
 }

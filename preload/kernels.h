@@ -16,9 +16,20 @@ void ls_kernel_register(void *module, const void *stub, const char *name);
 void ls_kernel_unregister(void *module);
 void ls_kernel_alias(const void *handle, const void *stub);
 
+/* The driver's modules and libraries name the functions that they hand out. The name is copied. */
+void ls_kernel_name(const void *handle, const char *name);
+
 /* The number of a launched kernel, by stub or handle; 0: its registration was not seen. Inside a
  * recorded call only (ls_self is busy). */
 uint32_t ls_kernel(const void *stub_or_handle);
+
+/* A number tells by itself whether the kernel only moves or converts data (kernel_words.h). */
+#define LS_KERNEL_MOVES(number) ((number)&1)
+
+/* A number for a name: its KERNEL record is written. For those whom others tell of (cupti/names.c);
+ * 0: no room. `self` is busy. */
+struct ls_thread;
+uint32_t ls_kernel_define(struct ls_thread *self, const char *name);
 
 void ls_kernels_fork_reset(void);
 

@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <pthread.h>
 
+#include "clock.h"
 #include "state.h"
 
 /* 0 free, 1 held, 2 held and waited for */
@@ -16,6 +17,22 @@ void ls_lock(enum ls_lock_name name) {
         return;
     while (atomic_exchange(word, 2) != 0)
         ls_futex(word, FUTEX_WAIT_PRIVATE, 2, NULL);
+}
+
+bool ls_lock_within(enum ls_lock_name name, unsigned ms) {
+    _Atomic uint32_t *word = &ls_live_page()->lock[name];
+    uint32_t seen = 0;
+    if (atomic_compare_exchange_strong(word, &seen, 1))
+        return true;
+    for (uint64_t now = ls_ns(CLOCK_MONOTONIC), end = now + ms * UINT64_C(1000000); now < end;
+         now = ls_ns(CLOCK_MONOTONIC)) {
+        struct timespec left = {(time_t)((end - now) / 1000000000),
+                                (long)((end - now) % 1000000000)};
+        if (atomic_exchange(word, 2) == 0)
+            return true;
+        ls_futex(word, FUTEX_WAIT_PRIVATE, 2, &left);
+    }
+    return false;
 }
 
 void ls_unlock(enum ls_lock_name name) {

@@ -5,9 +5,10 @@
  * them in the parent and whatever the child calls first. Not pthread_mutex_t: nothing here may
  * allocate or call back into the target. Holders must not be cancelled: see ls_slow_begin().
  *
- * Lock order: START, then KERNELS or MODULES or POOL, then GROW; INTERN and RESOLVE alone. None is
- * held while the loader's locks are taken (dlopen, dlsym, dladdr): a library's constructor, which
- * runs under these, may make the call that waits for ours.
+ * Lock order: START or CUPTI, then KERNELS or MODULES or POOL, then GROW; INTERN and RESOLVE alone.
+ * CUPTI is held while CUPTI is called: what CUPTI calls back takes none but the inner ones. No
+ * other is held while the loader's locks are taken (dlopen, dlsym, dladdr): a library's
+ * constructor, which runs under these, may make the call that waits for ours.
  *
  * Any thread; not async-signal-safe (ls_enter()'s guards keep handlers out).
  */
@@ -16,6 +17,7 @@
 
 #include <linux/futex.h>
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <sys/syscall.h>
 #include <time.h>
@@ -28,11 +30,14 @@ enum ls_lock_name {
     LS_LOCK_POOL,    /* blocks of ended threads (thread.c) */
     LS_LOCK_INTERN,  /* replacing a table of numbers (intern.c); taken alone */
     LS_LOCK_RESOLVE, /* the CUDA runtimes seen (resolve.c); taken alone */
+    LS_LOCK_CUPTI,   /* layoutspy as a client of CUPTI (cupti/client.c) */
     LS_LOCK_GROW,    /* growing the spool (spool.c); innermost */
     LS_LOCK_COUNT
 };
 
 void ls_lock(enum ls_lock_name name);
+/* False: it was not to be had within `ms` milliseconds. */
+bool ls_lock_within(enum ls_lock_name name, unsigned ms);
 void ls_unlock(enum ls_lock_name name);
 
 static inline long ls_futex(_Atomic uint32_t *word, int op, uint32_t value,

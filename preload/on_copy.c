@@ -1,13 +1,15 @@
 /*
  * on_copy.c - asking CUDA about the host side of a copy. See on_call.h.
  *
- * The only CUDA calls that layoutspy makes of its own: cudaPointerGetAttributes, for addresses in
- * 2 MiB ranges where no recorded call ever put anything, once per range as long as the answer is
- * "pageable"; never while a stream captures, never after a failed call or with an error pending
- * (an error of ours must not become the program's cudaGetLastError).
+ * The only CUDA calls that layoutspy makes of its own: cudaPointerGetAttributes (without the
+ * runtime cuPointerGetAttribute), for addresses in 2 MiB ranges where no recorded call ever put
+ * anything, once per range as long as the answer is "pageable"; never while a stream captures,
+ * never after a failed call or with an error pending (an error of ours must not become the
+ * program's cudaGetLastError), never in a callback of CUPTI's.
  */
 #include <errno.h>
 
+#include "cupti/cupti.h"
 #include "known.h"
 #include "on_call.h"
 
@@ -36,8 +38,34 @@ static bool have_cuda(void) {
     return found;
 }
 
+/* A program without the runtime, of the driver: the answer to memory that it does not know is an
+ * error of that call's alone. */
+static enum ls_asked ask_driver(uint64_t address) {
+    enum { MEMORY_TYPE = 2, IS_MANAGED = 8, INVALID_VALUE = 1 }; /* CUpointer_attribute, CUresult */
+    static int (*_Atomic attribute)(void *, int, unsigned long long);
+    int (*get)(void *, int, unsigned long long) = atomic_load(&attribute);
+    unsigned type = 0, managed = 0;
+    if (!get) {
+        get = (int (*)(void *, int, unsigned long long))ls_resolve_other(LS_LIB_CUDA,
+                                                                         "cuPointerGetAttribute");
+        atomic_store(&attribute, get);
+    }
+    int status = get ? get(&type, MEMORY_TYPE, address) : -1;
+    if (status == INVALID_VALUE) {
+        ls_asked_mark(address);
+        return LS_ASKED_PAGEABLE;
+    }
+    if (status == 0 && get(&managed, IS_MANAGED, address) == 0 && managed)
+        return LS_ASKED_MANAGED;
+    return status != 0                  ? LS_ASKED_FAILED
+           : type == CU_MEMORYTYPE_HOST ? LS_ASKED_PINNED
+                                        : LS_ASKED_DEVICE;
+}
+
 static enum ls_asked ask_cuda(uint64_t address) {
-    if (!have_cuda() || cuda.peek() != cudaSuccess)
+    if (!have_cuda())
+        return ask_driver(address);
+    if (cuda.peek() != cudaSuccess)
         return LS_ASKED_FAILED;
     struct cudaPointerAttributes attributes = {0};
     if (cuda.attributes(&attributes, (const void *)(uintptr_t)address) != cudaSuccess) {
@@ -70,7 +98,9 @@ static enum ls_asked ask(uint64_t address) {
 
 uint8_t ls_on_copy(enum ls_api api, int status, const uint64_t *field) {
     const struct ls_roles *role = &ls_roles[api];
-    if (status != 0 || atomic_load_explicit(&ls_capturing, memory_order_relaxed) > 0)
+    if (status != 0 || ls_self->in_callback ||
+        atomic_load_explicit(&ls_capturing, memory_order_relaxed) > 0 ||
+        atomic_load_explicit(&ls_cupti_watched, memory_order_relaxed))
         return 0;
     uint64_t kind = role->kind >= 0 ? field[role->kind] : (uint64_t)cudaMemcpyDefault;
     bool ask_src = kind == cudaMemcpyHostToDevice || kind == cudaMemcpyHostToHost;

@@ -3,28 +3,15 @@
  */
 #include "python_read.h"
 
-#include <errno.h>
-#include <signal.h>
-#include <sys/syscall.h>
-#include <unistd.h>
-
+#include "readable.h"
 #include "utf8.h"
 
 #define LARGEST_TABLE (16u << 20) /* bytes of a line table that are looked at */
 
-/*
- * Can eight bytes be read there? rt_sigprocmask reads the mask before it looks at what to do with
- * it: with a wish that does not exist it changes nothing, and says EFAULT or EINVAL. Unlike
- * process_vm_readv() no sandbox forbids it.
- */
-static bool is_readable(uintptr_t address) {
-    return syscall(SYS_rt_sigprocmask, ~0L, address, NULL, 8L) == -1 && errno == EINVAL;
-}
-
 bool ls_python_try_word(uintptr_t object, unsigned offset, uint64_t *word) {
     uintptr_t at = object + offset;
-    if (object == 0 || object % sizeof(void *) != 0 || !is_readable(at & ~(uintptr_t)7) ||
-        !is_readable((at + 7) & ~(uintptr_t)7))
+    if (object == 0 || object % sizeof(void *) != 0 || !ls_is_readable(at & ~(uintptr_t)7) ||
+        !ls_is_readable((at + 7) & ~(uintptr_t)7))
         return false;
     *word = ls_python_word(object, offset);
     return true;

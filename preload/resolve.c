@@ -194,14 +194,29 @@ static bool allocators_call(const struct ls_api_info *info) {
         return true;
     case LS_CLASS_SYNC: /* cudaEventQuery */
         return info->field_count > 0;
+    case LS_CLASS_VMM:
+    case LS_CLASS_VMM_MAP:
+    case LS_CLASS_VMM_UNMAP:
+        return true;
     default:
-        return info->lib == LS_LIB_C10 || info->lib == LS_LIB_CUDA;
+        return info->lib == LS_LIB_C10;
     }
 }
 
+/* The driver has one name, and looking for each of its functions where it is not loaded yet would
+ * cost a recording's start milliseconds. */
+static bool driver_is_loaded(void) {
+    void *driver = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_NOLOAD);
+    if (driver)
+        dlclose(driver);
+    return driver != NULL;
+}
+
 void ls_resolve_all(void) {
+    bool driver = driver_is_loaded();
     for (int api = 1; api < LS_API_COUNT; api++)
-        if (allocators_call(&ls_api_info[api]) && !atomic_load(&ls_real_function[api]))
+        if (allocators_call(&ls_api_info[api]) && !atomic_load(&ls_real_function[api]) &&
+            (driver || ls_api_info[api].lib != LS_LIB_CUDA))
             ls_resolve((enum ls_api)api, NULL);
 }
 

@@ -14,9 +14,11 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "ask.h"
 #include "census.h"
 #include "clock.h"
 #include "collector.h"
+#include "cupti/cupti.h"
 #include "kernels.h"
 #include "lock.h"
 #include "modules.h"
@@ -70,6 +72,8 @@ static void forget_parent(void) {
     ls_modules_fork_reset();
     ls_kernels_fork_reset();
     ls_census_fork_reset();
+    ls_ask_fork_reset();
+    ls_cupti_fork_reset();
     ls_session.header = NULL;
     atomic_store(&ls_session.threads, 0);
     atomic_store(&ls_session.state, LS_UNINIT);
@@ -139,9 +143,11 @@ uint32_t ls_session_wake_collector(void) {
 __attribute__((destructor)) static void closing(void) {
     struct ls_spool_header *header = ls_session.header;
     uint64_t epoch = epoch_now();
-    if (epoch == 0 || epoch == LS_EPOCH_OFF || !header || ls_session.pid != getpid())
+    bool off = epoch == 0 || (epoch == LS_EPOCH_OFF && !atomic_load(&ls_ask_stopped));
+    if (off || !header || ls_session.pid != getpid())
         return;
     int saved = errno;
+    ls_cupti_end();
     atomic_store(&ls_session.state, LS_CLOSING);
     atomic_store(&header->state, LS_RUN_CLOSING);
     pid_t collector = (pid_t)atomic_load(&header->collector_pid);

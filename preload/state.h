@@ -32,6 +32,8 @@ struct ls_live {
     _Atomic uint32_t lock[LS_LOCK_COUNT];
 };
 #define LS_EPOCH_OFF UINT64_MAX /* nothing is recorded in this process */
+#define LS_EPOCH_HOOKS_OFF                                                                         \
+    (LS_EPOCH_OFF - 2) /* of a thread: no session's, the hooks record nothing */
 extern struct ls_live *_Atomic ls_live;
 
 /* The page, made at the first need of it. */

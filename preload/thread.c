@@ -26,8 +26,10 @@ static bool have_key;
 /* As new. The replays stay: what holds for one stack is compared with the next before it counts. */
 static void clear(struct ls_thread *self) {
     struct ls_replay *replay = self->replay;
+    struct ls_cupti_call *cupti = self->cupti;
     memset(self, 0, sizeof *self);
     self->replay = replay;
+    self->cupti = cupti;
 }
 
 /*
@@ -38,7 +40,7 @@ static void thread_ended(void *block) {
     struct ls_thread *self = block;
     if (ls_self == self)
         ls_self = NULL;
-    if (self->epoch == atomic_load(&ls_live->epoch))
+    if (self->cupti_epoch == atomic_load(&ls_live->epoch))
         ls_spool_release(self);
     ls_lock(LS_LOCK_POOL);
     self->next_free = pool;
@@ -76,7 +78,8 @@ struct ls_thread *ls_thread_attach(struct ls_thread *stale) {
         atomic_fetch_add(&ls_session.header->lost[LS_LOST_THREADS], 1);
         return NULL;
     }
-    self->epoch = atomic_load(&ls_live->epoch);
+    self->cupti_epoch = atomic_load(&ls_live->epoch);
+    self->epoch = ls_session.env.hooks ? self->cupti_epoch : LS_EPOCH_HOOKS_OFF;
     self->device = device;
     self->tid = (uint32_t)syscall(SYS_gettid);
     self->number = atomic_fetch_add(&ls_session.threads, 1) + 1;

@@ -25,13 +25,30 @@ struct ls_stack_entry {
     uint32_t id;
 };
 
+/* The recorded call that is running in a thread, as CUPTI's callbacks need it (cupti/callback.h).
+ */
+struct ls_inside {
+    uint16_t api;         /* enum ls_api; 0: none */
+    uint16_t claimed;     /* CUPTI has told of this very call; how: cupti/callback.c */
+    uint32_t correlation; /* CUPTI's number of it; 0: none */
+};
+_Static_assert(sizeof(struct ls_inside) == 8, "kept and put back by each recorded call");
+
+struct ls_cupti_call;
+
 struct ls_thread {
-    uint64_t epoch;  /* the session this block is attached to: ls_live->epoch, else stale */
-    uintptr_t frame; /* frame of the recorded call that is running; 0: none */
-    bool busy;       /* inside layoutspy: a call now comes from a signal handler */
-    uint8_t device;  /* current device of the thread, as cudaSetDevice said */
+    uint64_t epoch;       /* the session this block is attached to: ls_live->epoch, else stale */
+    uint64_t cupti_epoch; /* the same for CUPTI's callbacks; with the hooks off, of these alone */
+    uintptr_t frame;      /* frame of the recorded call that is running; 0: none */
+    bool in_callback;     /* inside a callback of CUPTI's: CUDA must not be called */
+    bool busy;            /* inside layoutspy: a call now comes from a signal handler */
+    uint8_t device;       /* current device of the thread, as cudaSetDevice said */
     uint32_t tid;
     uint32_t number; /* in the recording, from 1 */
+    struct ls_inside inside;
+    uint32_t context; /* where inside.correlation is set: CUPTI's number of the current context */
+    struct ls_cupti_call
+        *cupti; /* calls that CUPTI alone sees (cupti/callback.c); NULL: none yet */
 
     /* The chunk that is being filled. Owned by spool.c. */
     struct ls_chunk *chunk; /* NULL: none */

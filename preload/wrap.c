@@ -7,6 +7,9 @@
 #include <stdatomic.h>
 
 #include "autograd.h"
+#include "cupti/cupti.h"
+#include "cupti/flush.h"
+#include "cupti/manners.h"
 #include "describe.h"
 #include "driver.h"
 #include "export.h"
@@ -15,7 +18,7 @@
 #include "layoutspy/api/types.h"
 #include "on_call.h"
 #include "resolve.h"
-#include "row_value.h"
+#include "row_words.h"
 #include "spool.h"
 #include "stack.h"
 #include "state.h"
@@ -23,11 +26,21 @@
 /* Calls of handlers that came while their thread attached: there may be no header yet. */
 static _Atomic uint64_t uncounted;
 
+/* Without the hooks a thread's calls are seen once CUPTI is there, which another thread sees to:
+ * for a bounded time, since it may hold a lock that the other one wants. */
+static void await_cupti(void) {
+    uint64_t end = ls_ns(CLOCK_MONOTONIC) + 1000000000u;
+    const struct timespec nap = {.tv_nsec = 1000000};
+    while (!ls_cupti_started() && ls_ns(CLOCK_MONOTONIC) < end)
+        nanosleep(&nap, NULL);
+}
+
 /* A thread's first call, or the first after a fork, or nothing to record. */
 static __attribute__((noinline, cold)) struct ls_thread *attach(void) {
     /* What ls_self is meanwhile: a handler that interrupts this finds it. (A flag of its own
      * would cost 16 bytes of the static TLS.) */
-    static struct ls_thread attaching = {.epoch = LS_EPOCH_OFF - 1}; /* no session ever has it */
+    static struct ls_thread attaching = {
+        .epoch = LS_EPOCH_OFF - 1, .cupti_epoch = LS_EPOCH_OFF - 1}; /* no session ever has it */
     struct ls_thread *stale = ls_self;
     if (stale == &attaching) {
         atomic_fetch_add(&uncounted, 1);
@@ -36,6 +49,7 @@ static __attribute__((noinline, cold)) struct ls_thread *attach(void) {
     ls_self = &attaching;
     bool started;
     struct ls_thread *self = NULL;
+    uint64_t before = ls_ns(CLOCK_MONOTONIC);
     if (ls_session_ensure(&started))
         self = ls_thread_attach(stale);
     else
@@ -44,8 +58,12 @@ static __attribute__((noinline, cold)) struct ls_thread *attach(void) {
         ls_resolve_all();
         ls_busy(self);
         ls_session_describe(self);
+        ls_cupti_start(self);
+        ls_cost_add(LS_COST_START_NS, ls_ns(CLOCK_MONOTONIC) - before);
         ls_not_busy(self);
     }
+    if (self && !started && !ls_session.env.hooks)
+        await_cupti();
     uint64_t missed = self ? atomic_exchange(&uncounted, 0) : 0;
     if (missed)
         atomic_fetch_add(&ls_session.header->lost[LS_LOST_REENTRY], missed);
@@ -55,16 +73,30 @@ static __attribute__((noinline, cold)) struct ls_thread *attach(void) {
 struct ls_thread *ls_enter_slow(void) {
     struct ls_thread *self = ls_self;
     uint64_t epoch = atomic_load(&ls_live->epoch);
+    if (epoch == LS_EPOCH_OFF && ls_ask_is_asked() && !ls_flush_wake()) {
+        ls_ask_answer();
+        epoch = atomic_load(&ls_live->epoch);
+    }
     if (epoch == LS_EPOCH_OFF)
         return NULL;
     if (self && self->busy && self->epoch == epoch) {
         atomic_fetch_add(&ls_session.header->lost[LS_LOST_REENTRY], 1);
         return NULL;
     }
+    if (self && self->cupti_epoch == epoch)
+        return NULL; /* the hooks are off */
     struct ls_slow slow = ls_slow_begin();
     self = attach();
     ls_slow_end(slow);
-    return self;
+    return self && self->epoch == LS_EPOCH_HOOKS_OFF ? NULL : self;
+}
+
+void ls_start_recording(void) {
+    if (atomic_load(&ls_live_page()->epoch) != 0)
+        return;
+    struct ls_slow slow = ls_slow_begin();
+    attach();
+    ls_slow_end(slow);
 }
 
 struct ls_thread *ls_enter_recording(void) {
@@ -75,11 +107,34 @@ struct ls_thread *ls_enter_recording(void) {
     return self && !self->busy && self->epoch == epoch ? self : ls_enter_slow();
 }
 
+struct ls_thread *ls_enter_callback(void) {
+    uint64_t epoch = atomic_load_explicit(&ls_live->epoch, memory_order_acquire);
+    struct ls_thread *self = ls_self;
+    if (epoch == 0 || epoch == LS_EPOCH_OFF)
+        return NULL;
+    if (self && self->cupti_epoch == epoch)
+        return self->busy ? NULL : self;
+    struct ls_slow slow = ls_slow_begin();
+    self = attach();
+    ls_slow_end(slow);
+    return self;
+}
+
 uint32_t ls_enter_stack(struct ls_thread *self, const void *frame, bool may_load) {
     int saved = errno;
     ls_busy(self);
+    uint64_t before = ls_ticks();
     uint32_t stack = ls_stack_capture(self, frame, may_load);
+    if (ls_cost_is_sample(before))
+        ls_cost_sample(LS_COST_STACKS, LS_COST_STACK_TICKS, before);
     ls_not_busy(self);
+    errno = saved;
+    return stack;
+}
+
+uint32_t ls_leave_stack(struct ls_thread *self) {
+    int saved = errno;
+    uint32_t stack = ls_stack_capture(self, (const void *)self->frame, false);
     errno = saved;
     return stack;
 }
@@ -97,31 +152,7 @@ void ls_leave_without_memory(void) {
     errno = saved;
 }
 
-/* What the fields' expressions may use. ls_status is the call's status. */
-#define ls_out(p) ((p) && ls_status == 0 ? (uint64_t)(uintptr_t) * (p) : 0)
-#define ls_outf(p, member) ((p) && ls_status == 0 ? (uint64_t)(uintptr_t)(p)->member : 0)
-#define ls_outp(p) ((p) && ls_status == 0 ? (const void *)*(p) : NULL)
-#define ls_get(p, member) ((p) ? (uint64_t)(uintptr_t)(p)->member : 0)
-#define ls_get_dim(p, member) ((p) ? LS_GRID((p)->member) : 0)
-#define ls_format(desc)                                                                            \
-    ((desc) ? (uint64_t)(uint8_t)(desc)->x | (uint64_t)(uint8_t)(desc)->y << 8 |                   \
-                  (uint64_t)(uint8_t)(desc)->z << 16 | (uint64_t)(uint8_t)(desc)->w << 24          \
-            : 0)
-#define ls_driver_device(prop)                                                                     \
-    ((prop) && (prop)->location.type == CU_MEM_LOCATION_TYPE_DEVICE                                \
-         ? (uint64_t)(uint32_t)(prop)->location.id                                                 \
-         : 0)
-/* Of struct cudaDeviceProp, whose begin no version has changed. */
-#define ls_total_memory(prop)                                                                      \
-    ((prop) && ls_status == 0 ? *(const uint64_t *)((const char *)(prop) + LS_DEVICE_PROP_TOTAL)   \
-                              : 0)
-/* Attributes of a pool: 64 bits from cudaMemPoolAttrReleaseThreshold on. */
-#define ls_pool_value(attr, value)                                                                 \
-    (!(value) ? 0 : (attr) >= 4 ? *(const uint64_t *)(value) : *(const uint32_t *)(value))
-#define ls_pool_device(props)                                                                      \
-    ((props) && (props)->location.type == cudaMemLocationTypeDevice                                \
-         ? (uint64_t)(uint32_t)(props)->location.id                                                \
-         : 0)
+#define ls_device (ls_call.self->device)
 
 enum {
 #define LIBRARY(ID, name, soname, versions, missing) LS_MISSING_##ID = missing,
@@ -129,6 +160,31 @@ enum {
 };
 
 #define F(name, type, expression) (uint64_t)(expression),
+/* The runtime's wrappers have their own copy of what is done around a call. The many of other
+ * libraries share one: their calls are fewer and longer, and the library's size is every process's.
+ */
+static __attribute__((noinline)) void enter_shared(struct ls_call *call, enum ls_api api,
+                                                   enum ls_class cls, enum ls_stack_want want,
+                                                   const void *frame) {
+    ls_enter(call, api, cls, want, frame);
+}
+static __attribute__((noinline)) void leave_shared(struct ls_call *call, enum ls_api api,
+                                                   enum ls_class cls, int status,
+                                                   const uint64_t *field, uint32_t count) {
+    ls_leave(call, api, cls, status, field, count);
+}
+#define OWN_COPY(LIB) (LS_LIB_##LIB == LS_LIB_CUDART)
+#define ENTER(LIB, call, api, cls, want)                                                           \
+    if (OWN_COPY(LIB))                                                                             \
+        ls_enter(call, api, cls, want, __builtin_frame_address(0));                                \
+    else                                                                                           \
+        enter_shared(call, api, cls, want, __builtin_frame_address(0))
+#define LEAVE(LIB, ...)                                                                            \
+    if (OWN_COPY(LIB))                                                                             \
+        ls_leave(__VA_ARGS__);                                                                     \
+    else                                                                                           \
+        leave_shared(__VA_ARGS__)
+
 #define WRAP(LIB, ret, name, CLASS, STACK, params, args, ...)                                      \
     WRAP_WHEN(LIB, ret, name, CLASS, STACK, params, args, true, __VA_ARGS__)
 #define WRAP_WHEN(LIB, ret, name, CLASS, STACK, params, args, condition, ...)                      \
@@ -141,15 +197,15 @@ enum {
         if (!(condition))                                                                          \
             return ls_function args;                                                               \
         struct ls_call ls_call;                                                                    \
-        ls_enter(&ls_call, LS_CLASS_##CLASS, LS_STACK_##STACK, __builtin_frame_address(0));        \
+        ENTER(LIB, &ls_call, LS_API_##name, LS_CLASS_##CLASS, LS_STACK_##STACK);                   \
         ret ls_result = ls_function args;                                                          \
         if (!ls_call.self)                                                                         \
             return ls_result;                                                                      \
         ls_called(&ls_call);                                                                       \
         __attribute__((unused)) const int ls_status = (int)ls_result;                              \
         const uint64_t ls_field[] = {__VA_ARGS__};                                                 \
-        ls_leave(&ls_call, LS_API_##name, LS_CLASS_##CLASS, ls_status, ls_field,                   \
-                 sizeof ls_field / sizeof(uint64_t));                                              \
+        LEAVE(LIB, &ls_call, LS_API_##name, LS_CLASS_##CLASS, ls_status, ls_field,                 \
+              sizeof ls_field / sizeof(uint64_t));                                                 \
         return ls_result;                                                                          \
     }
 
@@ -163,7 +219,8 @@ enum {
             return;                                                                                \
         struct ls_call ls_call = {0};                                                              \
         if (condition)                                                                             \
-            ls_enter(&ls_call, LS_CLASS_##CLASS, LS_STACK_##STACK, __builtin_frame_address(0));    \
+            ls_enter(&ls_call, LS_API_##name, LS_CLASS_##CLASS, LS_STACK_##STACK,                  \
+                     __builtin_frame_address(0));                                                  \
         ls_function args;                                                                          \
         if (!ls_call.self)                                                                         \
             return;                                                                                \
@@ -204,6 +261,25 @@ enum {
         errno = ls_errno;                                                                          \
     }
 
+/* Another client of CUPTI: nothing is recorded. */
+#define WRAP_AROUND(LIB, ret, name, params, args, before, after)                                   \
+    LS_EXPORT ret name params;                                                                     \
+    LS_EXPORT ret name params {                                                                    \
+        ret(*ls_function) params =                                                                 \
+            (ret(*) params)ls_real_single(LS_API_##name, __builtin_return_address(0));             \
+        if (__builtin_expect(!ls_function, 0))                                                     \
+            return (ret)LS_MISSING_##LIB;                                                          \
+        int ls_errno = errno;                                                                      \
+        before;                                                                                    \
+        errno = ls_errno;                                                                          \
+        ret ls_result = ls_function args;                                                          \
+        __attribute__((unused)) const int ls_status = (int)ls_result;                              \
+        ls_errno = errno;                                                                          \
+        after;                                                                                     \
+        errno = ls_errno;                                                                          \
+        return ls_result;                                                                          \
+    }
+
 #define API(LIB, ret, name, CLASS, STACK, params, args, ...)                                       \
     WRAP(LIB, ret, name, CLASS, STACK, params, args, __VA_ARGS__)
 #define API_TWIN(LIB, ret, name, twin, CLASS, STACK, params, args, ...)                            \
@@ -216,4 +292,6 @@ enum {
     WRAP_MAP(LIB, ret, name, params, args, __VA_ARGS__)
 #define API_MAP_VOID(LIB, name, params, args, ...)                                                 \
     WRAP_MAP_VOID(LIB, name, params, args, __VA_ARGS__)
+#define API_AROUND(LIB, ret, name, params, args, before, ...)                                      \
+    WRAP_AROUND(LIB, ret, name, params, args, before, __VA_ARGS__)
 #include "layoutspy/api/all.def"

@@ -18,6 +18,7 @@
  *   API_MAP(LIB, ret, name, (parameters), (arguments), statement)
  *   API_MAP_PTSZ: an API_MAP and the API_MAP_TWIN name_ptsz, in one
  *   API_MAP_VOID(LIB, name, (parameters), (arguments), statement)
+ *   API_AROUND(LIB, ret, name, (parameters), (arguments), before, after)
  *
  *   LIB       a row of api/library.def: whose function it is, how to find the real one
  *   CLASS     what kind of thing the call does: one of api/class.def
@@ -37,6 +38,8 @@
  *   API_VOID_WHEN  the same of a function that returns nothing
  *   API_MAP   class MAP: the statement runs after the call and keeps what later records need (a
  *             kernel's name); the call itself is not recorded.
+ *   API_AROUND  as API_MAP, with a statement before the call as well, which may change the
+ * arguments and declare what the one after it needs: what other clients of CUPTI do
  *
  * TYPE: PTR (an address), SIZE (bytes), UINT, INT (signed), STREAM, HANDLE (an opaque object),
  * KIND (cudaMemcpyKind), DIM3 (LS_GRID or LS_BLOCK packing), KERNEL (a kernel number, see
@@ -51,13 +54,13 @@
  *   kind      cudaMemcpyKind as passed; rows without one are cudaMemcpyDefault (4)
  *   stream    as passed; a row without this field runs on the legacy default stream
  *   handle    physical memory of the driver's (cuMemCreate); a handle for other processes, as a
- *             hash of its bytes; of class LIBRARY the library's own object
+ *             hash of its bytes; of class LIBRARY and LIBRARY_CALL the library's own object
  *   count     copies of a batch
  *   allocated, reserved  bytes that a framework's allocator has handed out and holds, after the
  *             call; `size` beside them is signed: negative for a block that was given back
- *   dst_array, src_array, dst_device, src_device, symbol, offset, pool, array, event, flags,
- *   device, value, mode, graph, kernel, grid, block, shared, free, total, attr, levels, level,
- *   type (cudaGraphNodeType): as named
+ *   dst_array, src_array, dst_device, src_device, symbol, offset, pool, array, event, context,
+ *   flags, device, value, mode, graph, kernel, grid, block, shared, free, total, attr, levels,
+ * level, type (cudaGraphNodeType): as named
  *
  * Includer's contract: define API with `...` in place of `fields` (the others default to it), and F
  * where `fields` is used; include "layoutspy/api/all.def", which undefines them all again.

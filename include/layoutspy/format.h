@@ -32,7 +32,7 @@
 #include <stdint.h>
 
 #define LS_SPOOL_MAGIC "layoutspy spool" /* 16 bytes with its NUL */
-#define LS_SPOOL_VERSION 3
+#define LS_SPOOL_VERSION 4
 #define LS_CHUNK_MAX 4096           /* slots in the directory */
 #define LS_CHUNK_MIN (64u << 10)    /* bytes, the first chunk of a thread */
 #define LS_CHUNK_LARGEST (2u << 20) /* bytes; sizes double up to this */
@@ -54,6 +54,14 @@ enum ls_lost {
 #define LOST(ID, name, what) LS_LOST_##ID,
 #include "layoutspy/lost.def"
     LS_LOST_COUNT
+};
+
+/* What recording costs the target. Counted in ls_spool_header.cost. */
+#define LS_COST_EVERY 256 /* of so many calls one is timed, a power of two */
+enum ls_cost {
+#define COST(ID, what) LS_COST_##ID,
+#include "layoutspy/cost.def"
+    LS_COST_COUNT
 };
 
 struct ls_clock_pair {
@@ -87,8 +95,18 @@ struct ls_spool_header {
      */
     _Atomic uint32_t wake;
     _Atomic uint32_t drained;
-    /* A census is wanted: a command increments it, the target's next recorded call has one made. */
-    _Atomic uint32_t census_wanted;
+    /*
+     * Requests from outside: a command changes one of the wishes, then increments `requests`; the
+     * target looks at the end of each recorded call whether it has changed, and stores the number
+     * that it has dealt with into `requests_done`. A census takes longer: it shows in the trace.
+     */
+    _Atomic uint32_t census_wanted; /* a wish more at each increment */
+    _Atomic uint32_t flush_wanted;  /* the same, for what CUPTI holds to be handed over */
+    _Atomic uint32_t stop_wanted;   /* 1: record nothing until it is 0 again */
+    _Atomic uint32_t requests;
+    _Atomic uint32_t requests_done;
+    uint32_t pad1;
+    _Atomic uint64_t cost[16]; /* by enum ls_cost */
     _Atomic uint64_t lost[16]; /* by enum ls_lost: events, whether or not a LOST record tells */
     /* Pair 0 is the start of the recording. The target appends at seals, the collector at drains:
      * claim an index from clock_next, and mark it valid by storing ticks last. */
@@ -137,6 +155,9 @@ enum ls_record_type {
     LS_REC_CENSUS,
     LS_REC_STORAGE,
     LS_REC_TENSOR,
+    LS_REC_GPU,
+    LS_REC_GPU_CLOCK,
+    LS_REC_GPU_STATE,
     LS_REC_TYPE_COUNT
 };
 
@@ -151,9 +172,16 @@ struct ls_record {
 };
 
 enum ls_call_flag {
-    LS_CALL_NESTED = 1,    /* made by another recorded call of the same thread */
-    LS_CALL_CAPTURING = 2, /* some stream of the process was capturing: nothing was asked */
+    LS_CALL_NESTED = 1,     /* made by another recorded call of the same thread */
+    LS_CALL_CAPTURING = 2,  /* some stream of the process was capturing: nothing was asked */
+    LS_CALL_CORRELATED = 4, /* one more word follows the fields: LS_CORRELATION() */
+    LS_CALL_CUPTI = 8,      /* passed beside the hooks: CUPTI alone saw it */
 };
+
+/* The word that follows the fields of a correlated call: CUPTI's number of the call, by which
+ * records of the GPU name it, and of the context that was current then. */
+#define LS_CORRELATION(correlation, context)                                                       \
+    ((uint64_t)(uint32_t)(correlation) | (uint64_t)(uint32_t)(context) << 32)
 
 /* What cudaPointerGetAttributes said of an address that no recorded call had made known. */
 enum ls_asked {
@@ -167,7 +195,8 @@ enum ls_asked {
 };
 #define LS_KINDS(src, dst) ((uint8_t)((src) | (dst) << 4))
 
-/* LS_REC_CALL. Fields as the row in the table lists them, size tells how many. */
+/* LS_REC_CALL. Fields as the row in the table lists them, and with LS_CALL_CORRELATED one word
+ * more. */
 struct ls_rec_call {
     struct ls_record head;
     uint64_t start;    /* ticks before the real call */
@@ -304,6 +333,60 @@ struct ls_rec_tensor {
 };
 #define LS_TENSOR_DIMS 16
 
+/*
+ * LS_REC_GPU: what the GPU did, or CUPTI says of memory and waits. Written when CUPTI hands over a
+ * full buffer, in any thread, long after the fact and in no order of time.
+ */
+enum ls_gpu_kind {
+#define GPU(ID, name, what) LS_GPU_##ID,
+#include "layoutspy/gpu.def"
+    LS_GPU_KINDS
+};
+enum ls_gpu_flag {
+    LS_GPU_ASYNC = 1, /* COPY, SET, MEMORY: of a call that does not wait */
+    LS_GPU_PEER = 2,  /* COPY: between two devices, value[2] and [3] */
+};
+/* CUPTI's memory kinds, in `kinds` as LS_KINDS(src, dst). SET, MEMORY: as src. */
+enum ls_gpu_memory {
+    LS_GPU_MEMORY_UNKNOWN,
+    LS_GPU_MEMORY_PAGEABLE,
+    LS_GPU_MEMORY_PINNED,
+    LS_GPU_MEMORY_DEVICE,
+    LS_GPU_MEMORY_ARRAY,
+    LS_GPU_MEMORY_MANAGED,
+    LS_GPU_MEMORY_DEVICE_STATIC,
+    LS_GPU_MEMORY_MANAGED_STATIC,
+};
+struct ls_rec_gpu {
+    struct ls_record head; /* api: enum ls_gpu_kind; flags: enum ls_gpu_flag; device: its own */
+    uint64_t start, end;   /* ns of CUPTI's clock; both 0, or end < start: no times are known */
+    uint32_t correlation;  /* of the call that brought it about (LS_CORRELATION); 0: none */
+    uint32_t context;      /* CUPTI's numbers of the context, */
+    uint32_t stream;       /* the stream, */
+    uint32_t graph;        /* and the graph that it was part of; 0: none */
+    uint64_t node;         /* CUPTI's number of the graph's node; 0: none */
+    uint64_t value[4];     /* by kind, see layoutspy/gpu.def */
+};
+
+/* LS_REC_GPU_CLOCK: CUPTI's clock read between two readings of ours. Written ahead of the GPU
+ * records that it is to date, in the same thread. */
+struct ls_rec_gpu_clock {
+    struct ls_record head;
+    uint64_t ticks;  /* the middle of the two */
+    uint64_t width;  /* ticks between them */
+    uint64_t gpu_ns; /* CUPTI's clock */
+};
+
+/* LS_REC_GPU_STATE: from here on CUPTI records for us, or not. */
+enum ls_gpu_state { LS_GPU_STATE_ON = 1, LS_GPU_STATE_OFF, LS_GPU_STATES };
+struct ls_rec_gpu_state {
+    struct ls_record head;
+    uint64_t ticks;
+    uint32_t state; /* enum ls_gpu_state */
+    uint32_t pad;
+    char text[]; /* why: "another CUPTI client", ... NUL-terminated */
+};
+
 /* LS_REC_MODULE: mapped in generation `modules`; told again in a later generation (after an unload
  * anywhere) when an address needs it. An address belongs to the latest one that is not later than
  * its stack's generation. */
@@ -356,6 +439,8 @@ _Static_assert(sizeof(struct ls_chunk) == 64, "chunk header");
 _Static_assert(sizeof(struct ls_record) == 8, "record head");
 _Static_assert(sizeof(struct ls_rec_call) == 32, "call record");
 _Static_assert(sizeof(struct ls_rec_tensor) % 8 == 0, "tensor record");
+_Static_assert(sizeof(struct ls_rec_gpu) == 80, "GPU record");
 _Static_assert(LS_LOST_COUNT <= 16, "lost counters");
+_Static_assert(LS_COST_COUNT <= 16, "cost counters");
 
 #endif

@@ -38,9 +38,11 @@ MODULE(everycall,
 #define FUNCTION(f) ((const void *)(void (*)(void))(f))
 /* Any function with zeros: enough of them for every register and for structures on the stack. */
 typedef long (*any_function)(long, long, long, long, long, long, long, long, long, long, long, long,
+                             long, long, long, long, long, long, long, long, long, long, long, long,
                              long, long, long, long);
 static int with_zeros(void (*function)(void)) {
-    return (int)((any_function)function)(0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0);
+    return (int)((any_function)function)(0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,
+                                         0, 0, 0, 0, 0, 0, 0, 0);
 }
 
 /* Names of another version of the runtime. */
@@ -57,22 +59,28 @@ static bool is_absent(const char *library, const char *name) {
     return !dlsym(runtime, name);
 }
 
-static void all_rows_with_zeros(void) {
+/* Zeros are a good stream and mode for cudaStreamBeginCapture_ptsz and the driver's. */
+static void end_capture(void) {
     cudaGraph_t graph = NULL;
+    CHECK(cudaStreamEndCapture_ptsz(NULL, &graph));
+    CHECK(cudaGraphDestroy(graph));
+}
+
+static void all_rows_with_zeros(void) {
     int rows = 0;
 #define API(LIB, ret, name, CLASS, ...)                                                            \
     if (LS_CLASS_##CLASS != LS_CLASS_MAP && !is_absent(#LIB, #name)) {                             \
-        printf("%s %d\n", #name, with_zeros((void (*)(void))name));                                \
+        int status = with_zeros((void (*)(void))name);                                             \
+        printf("%s %d\n", #name, status);                                                          \
         rows++;                                                                                    \
+        if (LS_CLASS_##CLASS == LS_CLASS_CAPTURE_BEGIN && status == 0)                             \
+            end_capture();                                                                         \
     }
 #define API_VOID_WHEN(LIB, name, CLASS, ...)                                                       \
     (void)with_zeros((void (*)(void))name);                                                        \
     rows++;
 #include "layoutspy/api/all.def"
     printf("rows %d\n", rows);
-    /* Zeros are a good stream and mode for cudaStreamBeginCapture_ptsz. */
-    CHECK(cudaStreamEndCapture_ptsz(NULL, &graph));
-    CHECK(cudaGraphDestroy(graph));
     (void)cudaGetLastError();
 }
 
@@ -420,6 +428,8 @@ int main(int argc, char **argv) {
     if (device)
         blocks();
     library_handles();
+    library_calls();
+    driver_calls();
     CHECK(cudaEventDestroy(event));
     CHECK(cudaStreamDestroy(stream));
     CHECK(cudaFreeHost(pinned));
@@ -427,6 +437,8 @@ int main(int argc, char **argv) {
     CHECK(cudaFree(other));
     CHECK(cudaMalloc(&left, 777)); /* ended by the reset, not by a free */
     CHECK(cudaDeviceReset());
+    CHECK(cudaMalloc(&left, 778));
+    driver_reset();
     CHECK(cudaSetDevice(1));
     CHECK(cudaFree(far));
     CHECK(cudaMalloc(&left, 888)); /* lost */

@@ -1,5 +1,5 @@
 /*
- * everycall.h - what the two parts of everycall share: the checks, and what the calls work on.
+ * everycall.h - what the parts of everycall share: the checks, and what the calls work on.
  */
 #ifndef EVERYCALL_H
 #define EVERYCALL_H
@@ -51,6 +51,10 @@ void graph_memory(void);
 void driver_memory(void);
 void blocks(void); /* of PyTorch's allocator */
 void library_handles(void);
+/* everycall_library.c, everycall_driver.c */
+void library_calls(void);
+void driver_calls(void);
+void driver_reset(void);
 /* Calls for another process's memory, with one that `self` is started as; what that one does. */
 void other_process(char *self);
 int export_handles(void);

@@ -135,6 +135,23 @@ static pid_t start_exporter(char *self, int *to, struct exported *out) {
     return pid;
 }
 
+/* The same memory and event by the driver's functions. */
+static void other_process_by_driver(const struct exported *got, cudaEvent_t shared) {
+    CUipcMemHandle memory;
+    CUipcEventHandle handle;
+    CUdeviceptr p = 0;
+    CUevent theirs = NULL;
+
+    memcpy(&memory, &got->memory, sizeof memory);
+    memcpy(&handle, &got->event, sizeof handle);
+    CHECK(cuIpcOpenMemHandle_v2(&p, memory, 1));
+    CHECK(cuMemcpyHtoD_v2(p, pageable, 2000));
+    CHECK(cuIpcCloseMemHandle(p));
+    CHECK(cuIpcOpenEventHandle(&theirs, handle));
+    CHECK(cudaEventDestroy((cudaEvent_t)theirs));
+    CHECK(cuIpcGetEventHandle(&handle, (CUevent)shared));
+}
+
 void other_process(char *self) {
     struct exported got = {0}, own = {0};
     cudaEvent_t shared = NULL, theirs = NULL;
@@ -157,6 +174,7 @@ void other_process(char *self) {
     REFUSED(cudaIpcOpenMemHandle(&p, got.memory, 0));
 
     CHECK(cudaEventCreateWithFlags(&shared, 2 | 4));
+    other_process_by_driver(&got, shared);
     CHECK(cudaIpcGetMemHandle(&own.memory, device));
     CHECK(cudaIpcGetEventHandle(&own.event, shared));
     REFUSED(cudaIpcOpenMemHandle(&p, own.memory, 1)); /* not by the process that gave it out */

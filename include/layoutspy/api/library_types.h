@@ -1,10 +1,52 @@
 /*
- * library_types.h - the types of cuBLAS that the table's prototypes use. As types.h.
+ * library_types.h - the types of NVIDIA's libraries that the table's prototypes use. As types.h.
  */
 #ifndef LAYOUTSPY_API_LIBRARY_TYPES_H
 #define LAYOUTSPY_API_LIBRARY_TYPES_H
 
+/* Enumerations are passed as int. */
 typedef enum { CUBLAS_STATUS_SUCCESS = 0 } cublasStatus_t;
 typedef struct cublasContext *cublasHandle_t;
+typedef int cudaDataType, cublasOperation_t, cublasSideMode_t, cublasFillMode_t, cublasDiagType_t;
+typedef int cublasComputeType_t, cublasGemmAlgo_t;
+typedef struct float2 cuComplex;
+typedef struct double2 cuDoubleComplex;
+typedef struct __half __half;
+
+typedef struct cublasLtContext *cublasLtHandle_t;
+typedef struct cublasLtMatmulDescOpaque_t *cublasLtMatmulDesc_t;
+typedef struct cublasLtMatrixLayoutOpaque_t *cublasLtMatrixLayout_t;
+typedef struct cublasLtMatmulAlgo_st cublasLtMatmulAlgo_t;
+
+typedef enum { CUDNN_STATUS_SUCCESS = 0 } cudnnStatus_t;
+typedef struct cudnnContext *cudnnHandle_t;
+typedef void *cudnnBackendDescriptor_t;
+typedef struct cudnnTensorStruct *cudnnTensorDescriptor_t;
+typedef struct cudnnFilterStruct *cudnnFilterDescriptor_t;
+typedef struct cudnnConvolutionStruct *cudnnConvolutionDescriptor_t;
+typedef struct cudnnActivationStruct *cudnnActivationDescriptor_t;
+typedef struct cudnnPoolingStruct *cudnnPoolingDescriptor_t;
+typedef struct cudnnLRNStruct *cudnnLRNDescriptor_t;
+typedef struct cudnnDropoutStruct *cudnnDropoutDescriptor_t;
+typedef struct cudnnOpTensorStruct *cudnnOpTensorDescriptor_t;
+typedef struct cudnnReduceTensorStruct *cudnnReduceTensorDescriptor_t;
+typedef struct cudnnSpatialTransformerStruct *cudnnSpatialTransformerDescriptor_t;
+typedef struct cudnnRNNStruct *cudnnRNNDescriptor_t;
+typedef struct cudnnRNNDataStruct *cudnnRNNDataDescriptor_t;
+typedef int cudnnConvolutionFwdAlgo_t, cudnnConvolutionBwdDataAlgo_t;
+typedef int cudnnConvolutionBwdFilterAlgo_t, cudnnBatchNormMode_t, cudnnBatchNormOps_t;
+typedef int cudnnSoftmaxAlgorithm_t, cudnnSoftmaxMode_t, cudnnLRNMode_t;
+typedef int cudnnForwardMode_t, cudnnWgradMode_t;
+
+typedef enum { ncclSuccess = 0 } ncclResult_t;
+typedef struct ncclComm *ncclComm_t;
+typedef int ncclDataType_t, ncclRedOp_t;
+
+typedef enum { CUFFT_SUCCESS = 0 } cufftResult;
+typedef int cufftHandle;
+typedef float cufftReal;
+typedef double cufftDoubleReal;
+typedef cuComplex cufftComplex;
+typedef cuDoubleComplex cufftDoubleComplex;
 
 #endif

@@ -124,6 +124,7 @@ typedef struct CUmemAllocationProp_st {
     unsigned char allocFlags[8];
 } CUmemAllocationProp;
 enum { CU_MEM_LOCATION_TYPE_DEVICE = 1 };
+#include "layoutspy/api/driver_types.h"
 
 /* PyTorch's c10::Device, as it is passed: in one register. */
 struct ls_c10_device {

@@ -1,0 +1,242 @@
+/*
+ * activity.c - see activity.h.
+ *
+ * Buffers lie in one mapping and are known by their address. Free ones are on one of two stacks,
+ * those whose pages are there and those whose pages are not, both without a lock. A buffer is
+ * cleared by the thread that has read it, never by the one that asks for it.
+ */
+#include "activity.h"
+
+#include <errno.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "abi.h"
+#include "load.h"
+#include "spool.h"
+#include "state.h"
+#include "wrap.h"
+
+#ifndef MADV_POPULATE_WRITE
+#define MADV_POPULATE_WRITE 23 /* Linux 5.14 */
+#endif
+
+#define PAGE 4096u
+#define READING_SIZE ((sizeof(struct ls_gpu_reading) + PAGE - 1) / PAGE * PAGE)
+#define STRIDE (LS_BUFFER_SIZE + READING_SIZE) /* behind each buffer, what reading it needs */
+#define FEW (LS_BUFFERS_WARM / 2)              /* warm ones: another one is warmed up */
+
+enum buffer_state { FREE, OUT, READING };
+
+/* Indexes from 1, linked by `next`. The upper half of a head counts its changes: a buffer that was
+ * taken and came back meanwhile is no longer the one that was seen. */
+struct stack {
+    _Atomic uint64_t head;
+    _Atomic int32_t count; /* about */
+};
+
+static uint8_t *base; /* NULL: not prepared */
+static struct stack warm, cold;
+static _Atomic uint32_t next[LS_BUFFERS + 1];
+static _Atomic int state[LS_BUFFERS + 1]; /* enum buffer_state */
+static _Atomic uint64_t refused;          /* requests, not told yet */
+static _Atomic uint64_t ignored;
+static _Atomic(ls_cupti_completed_fn) foreign;
+
+static uint8_t *buffer_of(uint32_t index) {
+    return base + (size_t)(index - 1) * STRIDE;
+}
+
+/* 0: not one of ours. */
+static uint32_t index_of(const uint8_t *buffer) {
+    uintptr_t at = (uintptr_t)buffer - (uintptr_t)base;
+    bool ours = base && at < (uintptr_t)LS_BUFFERS * STRIDE && at % STRIDE == 0;
+    return ours ? (uint32_t)(at / STRIDE) + 1 : 0;
+}
+
+/* ---- free buffers ---- */
+
+static void push(struct stack *stack, uint32_t index) {
+    uint64_t head = atomic_load(&stack->head);
+    do
+        atomic_store(&next[index], (uint32_t)head);
+    while (!atomic_compare_exchange_weak(&stack->head, &head, ((head >> 32) + 1) << 32 | index));
+    atomic_fetch_add(&stack->count, 1);
+}
+
+static uint32_t pop(struct stack *stack) {
+    uint64_t head = atomic_load(&stack->head);
+    uint32_t index;
+    do {
+        index = (uint32_t)head;
+        if (!index)
+            return 0;
+    } while (!atomic_compare_exchange_weak(&stack->head, &head,
+                                           ((head >> 32) + 1) << 32 | atomic_load(&next[index])));
+    atomic_fetch_sub(&stack->count, 1);
+    return index;
+}
+
+/* Its pages are there from here on. */
+static void warm_up(uint8_t *buffer) {
+    if (madvise(buffer, LS_BUFFER_SIZE, MADV_POPULATE_WRITE) == 0)
+        return;
+    for (size_t at = 0; at < LS_BUFFER_SIZE; at += PAGE)
+        ((volatile uint8_t *)buffer)[at] = 0;
+}
+
+/* Free again: zeroed as far as CUPTI may have written, by giving the pages back where there are
+ * enough warm ones. */
+static void give_back(uint32_t index, size_t used) {
+    uint8_t *buffer = buffer_of(index);
+    bool cools = atomic_load(&warm.count) >= LS_BUFFERS_WARM &&
+                 madvise(buffer, LS_BUFFER_SIZE, MADV_DONTNEED) == 0;
+    /* A record that was begun and is not valid yet may lie behind the others. */
+    if (!cools)
+        memset(buffer, 0, used + PAGE < LS_BUFFER_SIZE ? used + PAGE : LS_BUFFER_SIZE);
+    atomic_store(&state[index], FREE);
+    push(cools ? &cold : &warm, index);
+}
+
+/* Few are left: have one ready before the next request. Not in a thread that is inside a call of
+ * the program's. */
+static void keep_warm(const struct ls_thread *self) {
+    if (self->frame || atomic_load(&warm.count) >= FEW)
+        return;
+    uint32_t index = pop(&cold);
+    if (!index)
+        return;
+    warm_up(buffer_of(index));
+    push(&warm, index);
+}
+
+bool ls_activity_prepare(void) {
+    if (base)
+        return true;
+    void *map = mmap(NULL, LS_BUFFERS * STRIDE, PROT_READ | PROT_WRITE,
+                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (map == MAP_FAILED)
+        return false;
+    base = map;
+    for (uint32_t index = LS_BUFFERS; index > 0; index--) {
+        if (index <= LS_BUFFERS_WARM)
+            warm_up(buffer_of(index));
+        push(index <= LS_BUFFERS_WARM ? &warm : &cold, index);
+    }
+    return true;
+}
+
+void ls_activity_reclaim(void) {
+    for (uint32_t index = 1; index <= LS_BUFFERS; index++) {
+        int expected = OUT;
+        if (atomic_compare_exchange_strong(&state[index], &expected, READING))
+            give_back(index, LS_BUFFER_SIZE);
+    }
+}
+
+void ls_activity_requested(uint8_t **buffer, size_t *size, size_t *records) {
+    uint32_t index = pop(&warm);
+    if (!index)
+        index = pop(&cold);
+    *records = 0; /* as many as fit */
+    *size = index ? LS_BUFFER_SIZE : 0;
+    *buffer = index ? buffer_of(index) : NULL;
+    if (index)
+        atomic_store(&state[index], OUT);
+    else
+        atomic_fetch_add(&refused, 1);
+}
+
+/* ---- full buffers ---- */
+
+/* The next record after *record (NULL: the first), and whether there is one. What lies outside of
+ * the buffer, or does not lead on, ends it as an error does. */
+static int next_record(uint8_t *buffer, size_t valid, const uint8_t **record) {
+    void *at = (void *)*record;
+    int result = ls_cupti.cuptiActivityGetNextRecord(buffer, valid, &at);
+    const uint8_t *found = at;
+    if (result != LS_CUPTI_OK)
+        return result;
+    if (found < (*record ? *record + 1 : buffer) || found >= buffer + valid)
+        return -1;
+    *record = found;
+    return LS_CUPTI_OK;
+}
+
+void ls_activity_read(struct ls_thread *self, struct ls_gpu_reading *reading, uint8_t *buffer,
+                      size_t valid) {
+    const uint8_t *record = NULL;
+    int result = valid ? next_record(buffer, valid, &record) : LS_CUPTI_NO_MORE;
+    while (result == LS_CUPTI_OK) {
+        const uint8_t *at = record;
+        result = next_record(buffer, valid, &record);
+        const uint8_t *end = result == LS_CUPTI_OK ? record : buffer + valid;
+        ls_gpu_record(self, reading, at, (size_t)(end - at));
+    }
+    if (result != LS_CUPTI_NO_MORE) /* nobody knows how many more there were */
+        ls_spool_lost(self, LS_LOST_GPU_RECORDS, 1);
+}
+
+/* What CUPTI had no buffer for. Its own count is of records; where it has none, of requests. */
+static void tell_dropped(struct ls_thread *self, void *context, uint32_t stream) {
+    size_t dropped = 0;
+    uint64_t requests = atomic_exchange(&refused, 0);
+    if (!ls_cupti.cuptiActivityGetNumDroppedRecords ||
+        ls_cupti.cuptiActivityGetNumDroppedRecords(context, stream, &dropped) != LS_CUPTI_OK ||
+        dropped == 0)
+        dropped = requests;
+    if (dropped)
+        ls_spool_lost(self, LS_LOST_GPU_RECORDS, dropped);
+}
+
+/* Nobody here can write: the thread is inside layoutspy itself, or has no memory for its state. */
+static void count_lost(uint8_t *buffer, size_t valid) {
+    uint64_t epoch = atomic_load(&ls_live->epoch), lost = 0;
+    const uint8_t *record = NULL;
+    if (epoch == 0 || epoch == LS_EPOCH_OFF)
+        return;
+    while (valid && next_record(buffer, valid, &record) == LS_CUPTI_OK)
+        lost++;
+    atomic_fetch_add(&ls_session.header->lost[LS_LOST_GPU_RECORDS], lost);
+}
+
+static void take(void *context, uint32_t stream, uint32_t index, size_t valid) {
+    uint8_t *buffer = buffer_of(index);
+    struct ls_thread *self = ls_enter_callback();
+    if (!self) {
+        count_lost(buffer, valid);
+        give_back(index, valid);
+        return;
+    }
+    struct ls_gpu_reading *reading = (void *)(buffer + LS_BUFFER_SIZE);
+    ls_busy(self);
+    ls_gpu_clock_if_due(self);
+    ls_activity_read(self, reading, buffer, valid);
+    atomic_fetch_add(&ignored, reading->ignored);
+    memset(reading, 0, sizeof *reading);
+    tell_dropped(self, context, stream);
+    give_back(index, valid);
+    keep_warm(self);
+    ls_not_busy(self);
+}
+
+void ls_activity_completed(void *context, uint32_t stream, uint8_t *buffer, size_t size,
+                           size_t valid) {
+    int saved = errno, expected = OUT;
+    uint32_t index = index_of(buffer);
+    ls_cupti_completed_fn owner = atomic_load(&foreign);
+    if (!index && owner && buffer)
+        owner(context, stream, buffer, size, valid);
+    else if (index && atomic_compare_exchange_strong(&state[index], &expected, READING))
+        take(context, stream, index, valid < LS_BUFFER_SIZE ? valid : LS_BUFFER_SIZE);
+    errno = saved;
+}
+
+void ls_activity_foreign(void (*completed)(void *, uint32_t, uint8_t *, size_t, size_t)) {
+    atomic_store(&foreign, completed);
+}
+
+uint64_t ls_activity_ignored(void) {
+    return atomic_load(&ignored);
+}

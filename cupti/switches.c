@@ -1,0 +1,235 @@
+/*
+ * switches.c - see switches.h.
+ */
+#include "switches.h"
+
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include "callback.h"
+#include "ids.h"
+#include "layoutspy/table.h"
+#include "load.h"
+#include "manners.h"
+#include "state.h"
+
+/* In every mode, then in the full one. KERNEL alone would make kernels run one after the other. */
+static const int copies[] = {LS_ACTIVITY_COPY, LS_ACTIVITY_PEER_COPY, LS_ACTIVITY_SET};
+static const int all[] = {LS_ACTIVITY_KERNEL, LS_ACTIVITY_MEMORY,   LS_ACTIVITY_POOL,
+                          LS_ACTIVITY_SYNC,   LS_ACTIVITY_OVERHEAD, LS_ACTIVITY_GRAPH};
+#define COUNT(array) (sizeof(array) / sizeof *(array))
+
+static bool is_full(void) {
+    return ls_session.env.cupti != LS_CUPTI_COPIES;
+}
+
+void ls_switches_prepare(void) {
+    ls_cupti_ids_fill();
+}
+
+/* ---- activities ---- */
+
+static int set_activity(const struct ls_switches *on, int kind, bool enable) {
+    if (on->several)
+        return enable ? ls_cupti.cuptiActivityEnable_v2(on->subscriber, kind, NULL)
+                      : ls_cupti.cuptiActivityDisable_v2(on->subscriber, kind, NULL);
+    return enable ? ls_cupti.cuptiActivityEnable(kind) : ls_cupti.cuptiActivityDisable(kind);
+}
+
+/* Kinds that a version does not know are left out. */
+static unsigned set_activities(const struct ls_switches *on, bool enable) {
+    unsigned set = 0;
+    for (size_t i = 0; i < COUNT(copies); i++)
+        set += set_activity(on, copies[i], enable) == LS_CUPTI_OK;
+    for (size_t i = 0; is_full() && i < COUNT(all); i++)
+        if (all[i] != LS_ACTIVITY_GRAPH || !ls_session.env.graph_nodes)
+            set += set_activity(on, all[i], enable) == LS_CUPTI_OK;
+    return set;
+}
+
+/* ---- callbacks ---- */
+
+static const int domains[] = {LS_CUPTI_RUNTIME, LS_CUPTI_DRIVER};
+
+/* Only functions of the table: each callback costs its call something. */
+static bool is_wanted(int domain, uint32_t id) {
+    enum ls_api api = (enum ls_api)ls_cupti_id(domain, id).api;
+    return api && (is_full() || ls_api_info[api].cls != LS_CLASS_LAUNCH);
+}
+
+static unsigned set_callbacks(const struct ls_switches *on, bool enable) {
+    unsigned set = 0;
+    for (size_t d = 0; d < COUNT(domains); d++)
+        for (uint32_t id = 1; id < LS_CUPTI_IDS; id++)
+            if (is_wanted(domains[d], id))
+                set += ls_cupti.cuptiEnableCallback(enable, on->subscriber, domains[d], id) ==
+                       LS_CUPTI_OK;
+    return set;
+}
+
+/* Whether the other client has any of these on, by a way that the hooks did not see. */
+static bool has_callbacks(void *subscriber) {
+    if (!ls_cupti.cuptiGetCallbackState)
+        return true;
+    for (size_t d = 0; d < COUNT(domains); d++)
+        for (uint32_t id = 1; id < LS_CUPTI_IDS; id++) {
+            uint32_t enabled = 0;
+            if (is_wanted(domains[d], id) &&
+                ls_cupti.cuptiGetCallbackState(&enabled, subscriber, domains[d], id) ==
+                    LS_CUPTI_OK &&
+                enabled)
+                return true;
+        }
+    return false;
+}
+
+/* ---- one of several (13.3) ---- */
+
+/* CUpti_SubscriberParams, to its last member. */
+struct params {
+    size_t size;
+    const char *name;
+    char *old_name;
+    size_t old_size;
+    uint8_t several;
+};
+
+static bool can_be_one_of_several(void) {
+    return ls_cupti.cuptiSubscribe_v2 && ls_cupti.cuptiActivityRegisterCallbacks_v2 &&
+           ls_cupti.cuptiActivityEnable_v2 && ls_cupti.cuptiActivityDisable_v2 &&
+           ls_cupti.cuptiActivityGetNextRecord_v2;
+}
+
+static ls_cupti_requested_fn plain_requested;
+static ls_cupti_completed_fn plain_completed;
+static int (*plain_next)(uint8_t *buffer, size_t valid, void **record);
+static void *_Atomic several_subscriber;
+
+static void requested_v2(uint8_t **buffer, size_t *size, size_t *records, void *info) {
+    (void)info;
+    plain_requested(buffer, size, records);
+}
+
+static void completed_v2(uint8_t *buffer, size_t size, size_t valid, void *info) {
+    (void)info;
+    plain_completed(NULL, 0, buffer, size, valid);
+}
+
+static int next_v2(uint8_t *buffer, size_t valid, void **record) {
+    void *subscriber = several_subscriber;
+    return subscriber ? ls_cupti.cuptiActivityGetNextRecord_v2(subscriber, buffer, valid, record)
+                      : plain_next(buffer, valid, record);
+}
+
+/* ---- all of it ---- */
+
+static const char *result_text(int result) {
+    const char *text = NULL;
+    if (ls_cupti.cuptiGetResultString)
+        ls_cupti.cuptiGetResultString(result, &text);
+    return text ? text : "";
+}
+
+/* The default clock, for a client before us has left its own (ticks, of PyTorch's). */
+static uint64_t real_time(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+/* In the old way first: where other clients can share, it is these that have to say so. */
+static int subscribe(struct ls_switches *on, bool several, char *holder, size_t size) {
+    struct params params = {.size = offsetof(struct params, several) + 1,
+                            .name = "layoutspy",
+                            .old_name = holder,
+                            .old_size = size,
+                            .several = 1};
+    on->is_own = true;
+    int result = several ? LS_CUPTI_MULTIPLE_SUBSCRIBERS
+                         : ls_cupti.cuptiSubscribe(&on->subscriber, ls_cupti_callback, NULL);
+    if (result != LS_CUPTI_MULTIPLE_SUBSCRIBERS || !ls_cupti.cuptiSubscribe_v2)
+        return result;
+    if (!can_be_one_of_several())
+        params.size = offsetof(struct params, several); /* 13.0: for the other's name alone */
+    result = ls_cupti.cuptiSubscribe_v2(&on->subscriber, ls_cupti_callback, NULL, &params);
+    on->several = result == LS_CUPTI_OK && can_be_one_of_several();
+    return result;
+}
+
+static int register_buffers(struct ls_switches *on, ls_cupti_requested_fn requested,
+                            ls_cupti_completed_fn completed) {
+    if (!on->several) {
+        void *clock;
+        uint64_t (*function)(void) = real_time;
+        memcpy(&clock, &function, sizeof clock);
+        if (ls_other_has_clock() && ls_cupti.cuptiActivityRegisterTimestampCallback &&
+            ls_cupti.cuptiActivityRegisterTimestampCallback(clock) != LS_CUPTI_OK)
+            return -1;
+        return ls_cupti.cuptiActivityRegisterCallbacks(requested, completed);
+    }
+    void *request, *complete;
+    void (*request_v2)(uint8_t **, size_t *, size_t *, void *) = requested_v2;
+    void (*complete_v2)(uint8_t *, size_t, size_t, void *) = completed_v2;
+    memcpy(&request, &request_v2, sizeof request);
+    memcpy(&complete, &complete_v2, sizeof complete);
+    plain_requested = requested;
+    plain_completed = completed;
+    if (!plain_next)
+        plain_next = ls_cupti.cuptiActivityGetNextRecord;
+    several_subscriber = on->subscriber;
+    ls_cupti.cuptiActivityGetNextRecord = next_v2;
+    return ls_cupti.cuptiActivityRegisterCallbacks_v2(on->subscriber, request, complete);
+}
+
+static void refused(int result, const char *holder, char *why, size_t size) {
+    if (result != LS_CUPTI_MULTIPLE_SUBSCRIBERS)
+        snprintf(why, size, "cuptiSubscribe failed: %d %s", result, result_text(result));
+    else if (*holder)
+        snprintf(why, size, "another tool uses CUPTI already: %.60s", holder);
+    else
+        snprintf(why, size,
+                 "another tool uses CUPTI already (Nsight, cuda-gdb, a profiler of the "
+                 "program's own)");
+}
+
+bool ls_switches_on(struct ls_switches *on, void *other, bool several,
+                    ls_cupti_requested_fn requested, ls_cupti_completed_fn completed, char *why,
+                    size_t size) {
+    char holder[64] = "";
+    int result;
+    *on = (struct ls_switches){.subscriber = other};
+    if (other && has_callbacks(other)) {
+        snprintf(why, size, "another CUPTI client keeps its callbacks on");
+        return false;
+    }
+    if (!other && (result = subscribe(on, several, holder, sizeof holder)) != LS_CUPTI_OK) {
+        refused(result, holder, why, size);
+        return false;
+    }
+    result = register_buffers(on, requested, completed);
+    if (result == LS_CUPTI_OK && set_activities(on, true) > 0 && set_callbacks(on, true) > 0)
+        return true;
+    snprintf(why, size, "CUPTI enables nothing: cuptiActivityRegisterCallbacks gave %d %s", result,
+             result_text(result));
+    ls_switches_off(on);
+    ls_switches_leave(on);
+    return false;
+}
+
+void ls_switches_off(struct ls_switches *on) {
+    set_activities(on, false);
+    if (!on->is_own)
+        set_callbacks(on, false);
+}
+
+void ls_switches_leave(struct ls_switches *on) {
+    if (on->is_own)
+        ls_cupti.cuptiUnsubscribe(on->subscriber);
+    if (on->several) {
+        several_subscriber = NULL;
+        ls_cupti.cuptiActivityGetNextRecord = plain_next;
+    }
+    on->subscriber = NULL;
+}
