@@ -181,6 +181,7 @@ static bool ask(const struct ls_recorded *recorded, char *why, size_t size) {
     if (spool && ls_spool_open(spool, recorded->spool, why, size) == LS_SPOOL_OK) {
         if (spool->writable) {
             atomic_fetch_add(&spool->header->census_wanted, 1);
+            atomic_fetch_add(&spool->header->requests, 1);
             good = true;
         } else {
             snprintf(why, size,

@@ -18,6 +18,7 @@
 
 #include "collect.h"
 #include "complain.h"
+#include "nvml.h"
 #include "options.h"
 #include "trace.h"
 #include "verbs.h"
@@ -98,7 +99,10 @@ static int collect(int argc, char **argv) {
     }
     if (chdir("/") != 0) { /* not to keep a file system busy; all paths are absolute */
     }
-    return ls_collect_follow(path, (int)arguments.pid);
+    int status = ls_collect_follow(path, (int)arguments.pid);
+    if (ls_nvml_hangs()) /* exit handlers might wait for what that thread holds */
+        _exit(status);
+    return status;
 }
 
 const struct ls_verb ls_verb_collect = {"collect", "turn a recording's spool into its trace",

@@ -113,6 +113,8 @@ static bool follow(struct ls_ingest *ingest, struct ls_watch *watch, char *why, 
         ingest->replaced = watch->replaced;
         if (dead)
             return finish(ingest, why, size);
+        if (!ingest->finished)
+            ls_device_use_tick(ingest, watch->elsewhere ? 0 : watch->pid);
         if (count > 0)
             quiet = 0;
         if (atomic_load(&spool->header->wake) != wake)

@@ -11,4 +11,8 @@
 /* `name` demangled, or a copy of it where it is not mangled. To be freed; NULL: out of memory. */
 char *ls_demangle(const char *name);
 
+/* A function's bare name: without what it returns, its namespaces, arguments and those of its
+ * templates. "void at::native::reduce_kernel<512, 1>(int)": "reduce_kernel". By malloc, or NULL. */
+char *ls_short_name(const char *demangled);
+
 #endif

@@ -75,6 +75,7 @@ bool ls_ingest_open(struct ls_ingest *ingest, struct ls_spool *spool, char *why,
     ls_stacks_load(&ingest->stacks);
     ls_block_load(ingest);
     ls_library_load(ingest);
+    ls_gpu_load(ingest);
     ls_ingest_put_start(ingest);
     ls_db_commit(db);
     return !failed(ingest, why, size);
@@ -106,6 +107,7 @@ static bool commit(struct ls_ingest *ingest, struct ls_merge *merge) {
     ls_block_store(ingest);
     ls_oom_store(ingest);
     ls_census_store(ingest);
+    ls_gpu_store(ingest);
     put_progress(ingest);
     ingest->ooms.urgent = false;
     if (!ls_db_commit(&ingest->db))
@@ -174,6 +176,8 @@ void ls_ingest_close(struct ls_ingest *ingest) {
     ls_block_close(ingest);
     ls_oom_close(&ingest->ooms);
     ls_library_close(ingest);
+    ls_gpu_close(ingest);
+    ls_device_use_close(&ingest->use);
     ls_live_destroy(&ingest->memory);
     ls_live_destroy(&ingest->arrays);
     if (ingest->stacks.db)

@@ -13,7 +13,9 @@
 #include <stdint.h>
 
 #include "clock.h"
+#include "device_use.h"
 #include "ingest_block.h"
+#include "ingest_gpu.h"
 #include "ingest_oom.h"
 #include "live.h"
 #include "merge.h"
@@ -35,8 +37,15 @@ struct ls_ingest {
     struct ls_stacks stacks;
     struct ls_symbolizer names; /* of kernels: a worker apart from that of the stacks */
     struct ls_progress progress[LS_CHUNK_MAX];
-    int64_t *passed_copy; /* by thread: start of the last copy that was made inside another call */
+    struct ls_passed { /* by thread: the last copy that was made inside another call */
+        int64_t start_ns;
+        int64_t id; /* of its row */
+        bool cupti; /* it is of a call that CUPTI alone saw */
+    } * passed_copy;
     uint32_t passed_threads;
+    int64_t copy_row; /* of the call that is being taken in */
+    struct ls_gpu gpu;
+    struct ls_device_use use;
     int64_t next_call;
     struct ls_censuses {
         uint32_t last; /* whose tensors were numbered last, and how far; 0: none yet */

@@ -24,7 +24,8 @@
 static const char indexes[] =
     "CREATE INDEX IF NOT EXISTS allocation_live ON allocation(start_ns) WHERE end_ns IS NULL;"
     "CREATE INDEX IF NOT EXISTS allocation_stack ON allocation(stack);"
-    "DROP TABLE IF EXISTS raw_stack; DROP TABLE IF EXISTS raw_python; DROP TABLE IF EXISTS raw_code;";
+    "CREATE INDEX IF NOT EXISTS gpu_work_under ON gpu_work(under) WHERE under IS NOT NULL;"
+    "DROP TABLE IF EXISTS raw_gpu; DROP TABLE IF EXISTS raw_stack; DROP TABLE IF EXISTS raw_python; DROP TABLE IF EXISTS raw_code;";
 
 void ls_ingest_put_number(struct ls_ingest *ingest, const char *key, int64_t number) {
     char text[24];
@@ -59,6 +60,7 @@ void ls_ingest_put_end(struct ls_ingest *ingest) {
     bool exited = atomic_load(&ingest->spool->header->state) >= LS_RUN_CLOSING;
     put_untold_losses(ingest);
     ls_ingest_put_number(ingest, "end_ns", ingest->end_ns);
+    ls_cost_put(ingest);
     ls_ingest_put_number(ingest, "clock_error_ns", ls_clock_error_ns(&ingest->clock));
     ls_db_put(&ingest->db, LS_PUT_META, "ss", "ended",
               ingest->replaced ? "exec"
@@ -110,7 +112,9 @@ bool ls_ingest_finish(struct ls_ingest *ingest, char *why, size_t size) {
         ls_ingest_end_reused(ingest);
         ls_ingest_store_born(ingest);
         ls_census_finish(ingest);
+        ls_gpu_finish(ingest);
         ls_audit_put_end(ingest);
+        ls_device_use_finish(ingest);
         ls_phases_build(db);
         ls_steps_build(db);
         ls_ingest_put_end(ingest);

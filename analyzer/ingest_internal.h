@@ -51,10 +51,15 @@ void ls_library_load(struct ls_ingest *ingest);
 void ls_library_close(struct ls_ingest *ingest);
 
 /* ingest_record.c: any record; the names of enum ls_lost in the trace. */
+/* Of a copy: `call.id` of the one that has the row, which may be an inner call. `replaces`: gets
+ * the row that this one takes the place of, or 0. Any other call: 0. */
+int64_t ls_ingest_copy_row(struct ls_ingest *ingest, const struct ls_timed_call *call,
+                           int64_t *replaces);
 extern const char *const ls_lost_name[LS_LOST_COUNT];
 void ls_ingest_record(struct ls_ingest *ingest, const struct ls_record *record, uint32_t thread);
 
 /* ingest_finish.c: what the start and the end of a recording tell. */
+void ls_cost_put(struct ls_ingest *ingest); /* meta: what recording cost; ingest_cost.c */
 void ls_ingest_put_number(struct ls_ingest *ingest, const char *key, int64_t number); /* meta */
 void ls_ingest_put_start(struct ls_ingest *ingest);
 void ls_ingest_put_end(struct ls_ingest *ingest);

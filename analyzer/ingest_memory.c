@@ -75,11 +75,22 @@ void *ls_ingest_room(void *array, size_t count, size_t *room, size_t size) {
 }
 
 /* An outer call that only passed an inner, recorded one on: cudaMallocHost by cudaHostAlloc, say.
- * The inner one's record came first; both would be the same memory twice. */
-static bool passed_on(struct ls_live *live, const struct ls_timed_call *call, uint64_t address) {
-    const struct ls_life *life = ls_live_find(live, address);
-    return life && life->address == address && life->thread == call->thread &&
-           life->start_ns >= call->start_ns;
+ * The inner one's record came first; both would be the same memory twice. Where CUPTI alone saw the
+ * inner one, what the program called says more. */
+static bool passed_on(struct ls_ingest *ingest, struct ls_live *live,
+                      const struct ls_timed_call *call, uint64_t address) {
+    const struct ls_rec_call *record = call->record;
+    struct ls_life *life = ls_live_find(live, address);
+    if (!life || life->address != address || life->thread != call->thread ||
+        life->start_ns < call->start_ns)
+        return false;
+    if (life->cupti && !(record->head.flags & LS_CALL_CUPTI) && !life->stored) {
+        life->cupti = false;
+        life->api = record->head.api;
+        life->stack = record->stack;
+        life->holder = (uint8_t)ls_caller_of(ingest, record->stack);
+    }
+    return true;
 }
 
 /* Put the end into the row where there is one; else the row comes with it. */
@@ -117,6 +128,7 @@ struct ls_life *ls_ingest_new_life(struct ls_ingest *ingest, const struct ls_tim
     life->device = record->head.device;
     life->thread = call->thread;
     life->holder = (uint8_t)ls_caller_of(ingest, record->stack);
+    life->cupti = record->head.flags & LS_CALL_CUPTI;
     return life;
 }
 
@@ -130,6 +142,7 @@ void ls_ingest_begin_life(struct ls_ingest *ingest, struct ls_live *live, struct
     }
     ingest->born = born;
     born[ingest->born_count++] = life;
+    ingest->use.allocated = true;
     if (life->size > LS_LARGEST) /* only of a damaged record: readers add up */
         life->size = LS_LARGEST;
     ls_block_life_began(ingest, life);
@@ -151,7 +164,7 @@ void ls_ingest_alloc(struct ls_ingest *ingest, const struct ls_timed_call *call)
     const struct ls_roles *roles = &ls_roles[record->head.api];
     struct ls_live *live = live_of(ingest, roles);
     uint64_t address = ls_role(record, roles->ptr, 0);
-    if (record->status != 0 || address == 0 || passed_on(live, call, address))
+    if (record->status != 0 || address == 0 || passed_on(ingest, live, call, address))
         return;
     struct ls_life *life = ls_ingest_new_life(ingest, call, address, memory_of(ingest, record));
     if (!life)
@@ -235,7 +248,9 @@ struct reset {
 
 static bool end_at_reset(struct ls_life *life, void *context) {
     struct reset *reset = context;
-    if (life->device != reset->call->record->head.device || life->born_ns > reset->call->start_ns)
+    const struct ls_rec_call *record = reset->call->record;
+    uint64_t device = ls_role(record, ls_roles[record->head.api].device, record->head.device);
+    if (life->device != device || life->born_ns > reset->call->start_ns)
         return false;
     ls_ingest_end_life(reset->ingest, life, reset->call, LS_END_RESET);
     return true;

@@ -7,6 +7,7 @@
 
 #include "classify.h"
 #include "common/roles.h"
+#include "demangle.h"
 #include "ingest_internal.h"
 #include "record_check.h"
 
@@ -18,36 +19,54 @@ const char *const ls_lost_name[LS_LOST_COUNT] = {
 #include "layoutspy/lost.def"
 };
 
+/* The thread's, or NULL: it never made a copy inside another call, or there is no memory. */
+static struct ls_passed *passed_of(struct ls_ingest *ingest, uint32_t thread, bool wanted) {
+    if (thread < ingest->passed_threads)
+        return &ingest->passed_copy[thread];
+    if (!wanted || thread > THREADS_MAX)
+        return NULL;
+    uint32_t threads = 2 * thread + 16;
+    struct ls_passed *more = realloc(ingest->passed_copy, threads * sizeof *more);
+    if (!more)
+        return NULL;
+    for (uint32_t i = ingest->passed_threads; i < threads; i++)
+        more[i] = (struct ls_passed){.start_ns = INT64_MIN};
+    ingest->passed_copy = more;
+    ingest->passed_threads = threads;
+    return &more[thread];
+}
+
 /*
  * An outer call that only passed an inner, recorded one on: cudaMemcpy by cudaMemcpyAsync, say. The
- * inner one's record came first; both would be the same bytes twice. Out of memory: they are.
+ * inner one's record came first; both would be the same bytes twice. The row is the inner one's,
+ * but where CUPTI alone saw that: what the program called says more. Out of memory: both have one.
  */
-static bool passed_on(struct ls_ingest *ingest, const struct ls_timed_call *call) {
-    if (call->thread >= ingest->passed_threads) {
-        if (!(call->record->head.flags & LS_CALL_NESTED) || call->thread > THREADS_MAX)
-            return false;
-        uint32_t threads = 2 * call->thread + 16;
-        int64_t *more = realloc(ingest->passed_copy, threads * sizeof *more);
-        if (!more)
-            return false;
-        for (uint32_t i = ingest->passed_threads; i < threads; i++)
-            more[i] = INT64_MIN;
-        ingest->passed_copy = more;
-        ingest->passed_threads = threads;
-    }
-    int64_t *last = &ingest->passed_copy[call->thread];
-    bool passed = *last >= call->start_ns;
-    if (call->record->head.flags & LS_CALL_NESTED)
-        *last = call->start_ns;
-    return passed;
+int64_t ls_ingest_copy_row(struct ls_ingest *ingest, const struct ls_timed_call *call,
+                           int64_t *replaces) {
+    unsigned flags = call->record->head.flags;
+    if (ls_api_info[call->record->head.api].cls != LS_CLASS_COPY)
+        return 0;
+    struct ls_passed *last = passed_of(ingest, call->thread, flags & LS_CALL_NESTED);
+    bool passed = last && last->start_ns >= call->start_ns;
+    bool better = passed && last->cupti && !(flags & LS_CALL_CUPTI);
+    int64_t row = passed && !better ? last->id : call->id;
+    if (replaces)
+        *replaces = better ? last->id : 0;
+    if (last && (flags & LS_CALL_NESTED))
+        *last = (struct ls_passed){call->start_ns, row, (flags & LS_CALL_CUPTI) && row == call->id};
+    return row;
 }
 
 static void ingest_copy(struct ls_ingest *ingest, const struct ls_timed_call *call) {
     const struct ls_rec_call *record = call->record;
     const struct ls_roles *roles = &ls_roles[record->head.api];
     struct ls_copy copy;
-    if (passed_on(ingest, call))
+    int64_t replaces;
+    ingest->copy_row = ls_ingest_copy_row(ingest, call, &replaces);
+    if (ingest->copy_row != call->id)
         return;
+    if (replaces)
+        ls_db_put(&ingest->db, LS_PUT_COPY_GONE, "i", replaces);
     ls_classify(record, &ingest->memory, &ingest->arrays, &copy);
     ls_db_put(&ingest->db, LS_PUT_COPY, "iiiiiuiiuiziiuui", call->id, call->start_ns,
               (int64_t)copy.direction, (int64_t)copy.src_kind, (int64_t)copy.dst_kind, copy.bytes,
@@ -86,6 +105,7 @@ static void (*const derive[LS_CLASS_COUNT])(struct ls_ingest *, const struct ls_
     [LS_CLASS_GRAPH_NODE] = graph_node,
     [LS_CLASS_ARRAY_LEVEL] = ls_ingest_array_level,
     [LS_CLASS_DEVICE] = device_call,
+    [LS_CLASS_CONTEXT] = device_call,
     [LS_CLASS_COPY] = ingest_copy,
     [LS_CLASS_CAPTURE_BEGIN] = ls_capture_track,
     [LS_CLASS_CAPTURE_END] = ls_capture_track,
@@ -113,14 +133,19 @@ static void ingest_call(struct ls_ingest *ingest, const struct ls_rec_call *reco
                    record);
     ls_wait_track(ingest, &call);
     ingest->ooms.ended_bytes = 0;
+    ingest->copy_row = 0;
     if (derive[ls_api_info[record->head.api].cls])
         derive[ls_api_info[record->head.api].cls](ingest, &call);
     ls_oom_track(ingest, &call);
+    ls_gpu_call(ingest, &call, ingest->copy_row);
 }
 
 static void ingest_kernel(struct ls_ingest *ingest, const struct ls_rec_kernel *record) {
     char *demangled = ls_symbolizer_demangle(&ingest->names, record->name, DEMANGLE_MS);
-    ls_db_put(&ingest->db, LS_PUT_KERNEL, "iss", (int64_t)record->id, record->name, demangled);
+    char *text = ls_short_name(demangled ? demangled : record->name);
+    ls_db_put(&ingest->db, LS_PUT_KERNEL, "isss", (int64_t)record->id, record->name, demangled,
+              text);
+    free(text);
     free(demangled);
 }
 
@@ -192,6 +217,15 @@ void ls_ingest_record(struct ls_ingest *ingest, const struct ls_record *record, 
         break;
     case LS_REC_LOST:
         ingest_lost(ingest, (const struct ls_rec_lost *)record);
+        break;
+    case LS_REC_GPU:
+        ls_gpu_record(ingest, (const struct ls_rec_gpu *)record);
+        break;
+    case LS_REC_GPU_CLOCK:
+        ls_gpu_pair(ingest, (const struct ls_rec_gpu_clock *)record);
+        break;
+    case LS_REC_GPU_STATE:
+        ls_gpu_state(ingest, (const struct ls_rec_gpu_state *)record);
         break;
     case LS_REC_CENSUS:
         ls_census_put(ingest, (const struct ls_rec_census *)record);

@@ -150,7 +150,8 @@ static bool make_setting(const struct ls_launch *launch, const char *trace, char
     return true;
 }
 
-/* An LD_PRELOAD that is set stays, behind ours; an NVTX tool that is set stays alone. */
+/* An LD_PRELOAD that is set stays, behind ours; a tool of NVTX's or of the driver's that is set
+ * stays alone. The driver's way in is for programs with the CUDA runtime inside them. */
 static bool set_environment(const struct ls_launch *launch, const char *trace) {
     const char *others = getenv("LD_PRELOAD");
     char pattern[LS_PATH_MAX * 2], *preload;
@@ -159,7 +160,8 @@ static bool set_environment(const struct ls_launch *launch, const char *trace) {
                  others ? others : "") < 0)
         return false;
     return setenv("LD_PRELOAD", preload, 1) == 0 && setenv("LAYOUTSPY_OUT", pattern, 1) == 0 &&
-           setenv("NVTX_INJECTION64_PATH", launch->library, 0) == 0;
+           setenv("NVTX_INJECTION64_PATH", launch->library, 0) == 0 &&
+           setenv("CUDA_INJECTION64_PATH", launch->library, 0) == 0;
 }
 
 static void tell(int pipe, const struct message *message) {

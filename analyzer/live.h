@@ -64,6 +64,7 @@ struct ls_life {
     uint8_t holder; /* enum ls_holder */
     bool ended;
     bool stored; /* its row is in the table */
+    bool cupti;  /* CUPTI alone saw the call */
     uint32_t thread;
     uint32_t element;      /* arrays: bytes per element */
     uint64_t level_of;     /* levels of a mipmapped array: its handle; they have no row */

@@ -3,7 +3,8 @@
  *
  * A stream is one thread's chunks in order of their sequence number. Its current chunk is copied
  * to a buffer of our own before its records are checked. The heap holds the streams whose head is
- * a call that may be taken; `fresh` streams have not been looked at yet.
+ * a record with a moment (a call, a clock's reading) that may be taken; `fresh` streams have not
+ * been looked at yet.
  */
 #include "merge.h"
 
@@ -20,7 +21,7 @@ struct stream {
     bool loaded; /* buffer holds chunk[current] from `base` on */
     uint8_t *buffer;
     uint64_t base; /* chunk offset of buffer[0] */
-    uint64_t key;  /* completion of the head, where it is in the heap */
+    uint64_t key;  /* moment of the head, where it is in the heap */
 };
 
 struct ls_merge {
@@ -215,16 +216,34 @@ static const struct ls_record *take(struct ls_merge *merge, struct stream *strea
     return record;
 }
 
-/* Look at a stream's head: hand it out at once, queue it by completion, or let it wait. */
+/* When a record was made, which is its place among those of other threads; false: it says nothing
+ * of that. What follows a reading of CUPTI's clock in its thread, work of the GPU, was brought
+ * about by calls that had completed by then. */
+static bool moment(const struct ls_record *record, uint64_t *ticks) {
+    const struct ls_rec_call *call = (const struct ls_rec_call *)record;
+    switch (record->type) {
+    case LS_REC_CALL:
+        *ticks = call->start + call->duration;
+        return true;
+    case LS_REC_GPU_CLOCK:
+        *ticks = ((const struct ls_rec_gpu_clock *)record)->ticks;
+        return true;
+    case LS_REC_GPU_STATE:
+        *ticks = ((const struct ls_rec_gpu_state *)record)->ticks;
+        return true;
+    default:
+        return false;
+    }
+}
+
+/* Look at a stream's head: hand it out at once, queue it by its moment, or let it wait. */
 static const struct ls_record *settle(struct ls_merge *merge, struct stream *stream,
                                       uint32_t *thread) {
     const struct ls_record *record = head(merge, stream);
     if (!record)
         return NULL;
-    if (record->type != LS_REC_CALL)
+    if (!moment(record, &stream->key))
         return take(merge, stream, record, thread);
-    const struct ls_rec_call *call = (const struct ls_rec_call *)record;
-    stream->key = call->start + call->duration;
     if (stream->key <= merge->limit)
         heap_push(merge, stream);
     else

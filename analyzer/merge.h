@@ -3,8 +3,8 @@
  *
  * A merge works on a snapshot of how far every chunk was written, taken after the clock value that
  * `limit` is (see "Order" in layoutspy/format.h): calls that completed later wait for the next
- * one. Records other than calls carry no time and come as soon as they are at the head of their
- * thread's stream. One thread; not async-signal-safe.
+ * one. So do readings of CUPTI's clock and what it tells of itself. Other records come as soon as
+ * they are at the head of their thread's stream. One thread; not async-signal-safe.
  */
 #ifndef LAYOUTSPY_MERGE_H
 #define LAYOUTSPY_MERGE_H

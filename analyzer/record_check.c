@@ -13,8 +13,8 @@ static bool check_call(const struct ls_rec_call *call) {
     if (call->head.api == LS_API_NONE || call->head.api >= LS_API_COUNT)
         return false;
     const struct ls_api_info *api = &ls_api_info[call->head.api];
-    return api->cls != LS_CLASS_MAP &&
-           call->head.size == sizeof *call + 8u * (unsigned)api->field_count;
+    unsigned words = (unsigned)api->field_count + !!(call->head.flags & LS_CALL_CORRELATED);
+    return api->cls != LS_CLASS_MAP && call->head.size == sizeof *call + 8u * words;
 }
 
 static bool check_stack(const struct ls_rec_stack *stack) {
@@ -85,6 +85,16 @@ static bool check_tensor(const struct ls_rec_tensor *tensor) {
                       2 + (int)tensor->paths_told);
 }
 
+static bool check_gpu(const struct ls_rec_gpu *gpu) {
+    return gpu->head.size == sizeof *gpu && gpu->head.api > LS_GPU_NONE &&
+           gpu->head.api < LS_GPU_KINDS;
+}
+
+static bool check_gpu_state(const struct ls_rec_gpu_state *gpu) {
+    return check_text(&gpu->head, offsetof(struct ls_rec_gpu_state, text), 1) &&
+           gpu->state >= LS_GPU_STATE_ON && gpu->state < LS_GPU_STATES;
+}
+
 static bool check_body(const struct ls_record *record) {
     switch (record->type) {
     case LS_REC_PAD:
@@ -116,6 +126,12 @@ static bool check_body(const struct ls_record *record) {
         return check_storage((const struct ls_rec_storage *)record);
     case LS_REC_TENSOR:
         return check_tensor((const struct ls_rec_tensor *)record);
+    case LS_REC_GPU:
+        return check_gpu((const struct ls_rec_gpu *)record);
+    case LS_REC_GPU_CLOCK:
+        return record->size == sizeof(struct ls_rec_gpu_clock);
+    case LS_REC_GPU_STATE:
+        return check_gpu_state((const struct ls_rec_gpu_state *)record);
     case LS_REC_LOST:
         return record->size == sizeof(struct ls_rec_lost) && record->api < LS_LOST_COUNT;
     default:

@@ -7,7 +7,7 @@
 -- face: their names and columns do not change, more columns may come.
 
 PRAGMA application_id = 0x4c537079; -- "LSpy": what `file` and readers tell a trace by
-PRAGMA user_version = 3; -- the schema's version: readers refuse a newer one
+PRAGMA user_version = 4; -- the schema's version: readers refuse a newer one
 
 -- Key and value about the recording. Keys: schema, layoutspy_version, start_real_ns, end_ns (of
 -- the last record), ended (exit | killed: by a
@@ -56,12 +56,16 @@ CREATE TABLE stack(id INTEGER PRIMARY KEY, parent INTEGER, frame INTEGER);
 CREATE TABLE stack_site(id INTEGER PRIMARY KEY, stack INTEGER, site TEXT, operator TEXT,
     inner_operator TEXT, truncated INTEGER);
 
-CREATE TABLE kernel(id INTEGER PRIMARY KEY, name TEXT, demangled TEXT);
+-- Names of kernels, mangled and not; short: without namespaces, arguments and those of templates.
+CREATE TABLE kernel(id INTEGER PRIMARY KEY, name TEXT, demangled TEXT, short TEXT);
 
--- Every recorded call, once. id: order of completion as merged. flags: 1 made inside another
--- recorded call, 2 while a stream was capturing. stack: stack_site.id or NULL.
+-- Every recorded call, once. id: order of completion as merged. flags: a sum of 1 (made inside
+-- another recorded call), 2 (while a stream was capturing), 8 (CUPTI alone saw it: it passed beside
+-- the hooks). stack: stack_site.id or NULL. correlation, context: CUPTI's number of the call, by which
+-- the GPU's work names it, and of the context that was current then; NULL: CUPTI gave none.
 CREATE TABLE call(id INTEGER PRIMARY KEY, start_ns INTEGER, duration_ns INTEGER, thread INTEGER,
     api INTEGER, status INTEGER, flags INTEGER, device INTEGER, stack INTEGER,
+    correlation INTEGER, context INTEGER,
     f0, f1, f2, f3, f4, f5, f6, f7, f8, f9, f10, f11);
 
 -- One lifetime of memory. kind: enum in the views. end_ns NULL: live at the end. start_call and
@@ -96,6 +100,19 @@ CREATE TABLE block_wait(id INTEGER PRIMARY KEY, block INTEGER, event INTEGER, st
 -- device_total), cudaGetDeviceProperties (device_total). id = call.id
 CREATE TABLE memory(id INTEGER PRIMARY KEY, ts_ns INTEGER, device INTEGER, allocated INTEGER,
     reserved INTEGER, device_free INTEGER, device_total INTEGER);
+
+-- How full a device was, one row per device and look: by NVML, which the collector asks about once a
+-- second (source 'nvml'), or by the program's own cudaMemGetInfo ('program'; put when the recording is
+-- finished). own_process: of this process, other_processes: of all others together, as NVML told; NULL:
+-- it did not. Worked out when the recording is finished, else NULL: tracked: what the program was seen
+-- to hold on the device then (by cudaMalloc and its like, arrays, graphs, of pools what was handed out,
+-- of the driver's virtual memory what is physical; no managed memory); context: what NVML had for the
+-- process at its first sample beyond that; where it tells of no processes, all that was in use beyond
+-- that at the source's first sample, others' too; uncertain: memory that may be on the device or not:
+-- managed, what pools may keep, and the rest of last pages.
+CREATE TABLE device_use(id INTEGER PRIMARY KEY, ts_ns INTEGER, device INTEGER, used INTEGER,
+    total INTEGER, own_process INTEGER, other_processes INTEGER, source TEXT, tracked INTEGER,
+    context INTEGER, uncertain INTEGER);
 
 -- Memory was asked for and there was none: a request that failed at least once, with all that the
 -- same thread did about it. id: the call that told of it: the allocator's report (source 1), or the
@@ -180,11 +197,49 @@ CREATE TABLE block_audit(device INTEGER PRIMARY KEY, reports INTEGER, allocated_
     reserved_breaks INTEGER, reserved_worst INTEGER, unattributed INTEGER, native INTEGER,
     expandable INTEGER, async INTEGER, uncached INTEGER, late_allocated INTEGER, late_reserved INTEGER);
 
--- One copy that succeeded or failed (status in call). id = call.id.
+-- One copy that succeeded or failed (status in call). id = call.id. gpu_ns: of all of the GPU's work
+-- that it brought about; NULL: no times are known.
 CREATE TABLE copy(id INTEGER PRIMARY KEY, start_ns INTEGER, direction INTEGER, src_kind INTEGER,
     dst_kind INTEGER, bytes INTEGER, api INTEGER, is_async INTEGER, stream INTEGER,
     blocked_ns INTEGER, gpu_ns INTEGER, stack INTEGER, thread INTEGER, status INTEGER,
     dst INTEGER, src INTEGER, device INTEGER);
+
+-- What the GPU did, and what CUPTI says of memory and of waits. kind: 1 kernel, 2 copy, 3 memset, 4
+-- memory, 5 pool, 6 wait, 7 overhead, 8 the whole of a graph's launch. status: 0 of no call, 1 matched
+-- to `call` (call.id) by its correlation, 2 part of the launch of a graph: `call` launched that, 3
+-- unmatched: its call is not here, 4 invalid: its times are not known. start_ns, end_ns: NULL of those.
+-- under: call.id of the library's call (cuBLAS, cuDNN, NCCL) that `call` was made in, the outermost.
+-- device, context, stream, correlation, graph, node: CUPTI's numbers. flags: 1 asynchronous, 2 between
+-- two devices. kinds: memory of the source + 16 * of the destination (0 unknown 1 pageable 2 pinned 3
+-- device 4 array 5 managed 6 device, static 7 managed, static). v0..v3: by kind, as the views name them:
+-- kernel_run, gpu_copy, gpu_set, gpu_memory, gpu_pool, gpu_wait, gpu_overhead, graph_run.
+-- Of kernels the first LAYOUTSPY_KERNEL_ROWS have rows; `kernel_total` counts all.
+CREATE TABLE gpu_work(id INTEGER PRIMARY KEY, kind INTEGER, status INTEGER, start_ns INTEGER,
+    end_ns INTEGER, device INTEGER, context INTEGER, stream INTEGER, correlation INTEGER,
+    call INTEGER, under INTEGER, graph INTEGER, node INTEGER, flags INTEGER, kinds INTEGER,
+    v0 INTEGER, v1 INTEGER, v2 INTEGER, v3 INTEGER);
+
+-- All runs of kernels, whether they have a row or not. under: api.id of the library's function that
+-- the launch was made in, 0: none. count: with times; untimed: without, in none of the times.
+CREATE TABLE kernel_total(kernel INTEGER, device INTEGER, stream INTEGER, under INTEGER,
+    count INTEGER, untimed INTEGER, total_ns INTEGER, min_ns INTEGER, max_ns INTEGER,
+    PRIMARY KEY(kernel, device, stream, under)) WITHOUT ROWID;
+
+-- All records of the GPU. kind and status as words; total_ns: of what has times.
+CREATE TABLE gpu_count(kind TEXT, status TEXT, count INTEGER, total_ns INTEGER,
+    PRIMARY KEY(kind, status)) WITHOUT ROWID;
+
+-- CUPTI's clock beside ours: gpu_ns was at ts_ns, which was read within width_ns.
+CREATE TABLE gpu_clock(gpu_ns INTEGER, ts_ns INTEGER, width_ns INTEGER);
+
+-- From ts_ns on CUPTI recorded for us (state 1), or did not (2). detail: why.
+CREATE TABLE gpu_state(id INTEGER PRIMARY KEY, ts_ns INTEGER, state INTEGER, detail TEXT);
+
+-- Records of the GPU whose call has not come yet, as in `gpu_work`; gone at the end. For the
+-- collector alone.
+CREATE TABLE raw_gpu(id INTEGER PRIMARY KEY, kind INTEGER, start_ns INTEGER, end_ns INTEGER,
+    device INTEGER, context INTEGER, stream INTEGER, correlation INTEGER, graph INTEGER, node INTEGER,
+    flags INTEGER, kinds INTEGER, v0 INTEGER, v1 INTEGER, v2 INTEGER, v3 INTEGER);
 
 -- What the program itself said of its course. kind: 1 a step begins (layoutspy_step), 2 a range of
 -- the thread begins and 3 the innermost ends (of its domain), 4 a range begins and 5 ends, in any
@@ -296,6 +351,13 @@ CREATE VIEW reserved_gap AS SELECT ts_ns, device, allocated, reserved, reserved 
     id AS call_id
     FROM memory WHERE reserved IS NOT NULL;
 
+-- What a full device was full of. unknown: what is in use and nobody of these; above 0 it is memory of
+-- libraries, modules, the driver, or of other processes where NVML does not tell of them.
+CREATE VIEW device_memory AS SELECT ts_ns, device, used, tracked, context, other_processes,
+    MAX(used - tracked - context - COALESCE(other_processes, 0), 0) AS unknown,
+    total, own_process, uncertain, source, id
+    FROM device_use WHERE tracked NOT NULL;
+
 -- recovered: 1, a retry succeeded (a stall); 0, the program got the error.
 CREATE VIEW oom_event AS SELECT ts_ns, device, requested, allocated, reserved, device_free, recovered,
     COALESCE((SELECT site FROM stack_site WHERE stack_site.id = oom.stack), 'site unknown') AS site,
@@ -322,8 +384,129 @@ CREATE VIEW api_call AS SELECT call.id AS id, start_ns, duration_ns,
     status, flags, device, stack,
     COALESCE((SELECT site FROM stack_site WHERE stack_site.id = call.stack), 'site unknown') AS site,
     f0, f1, f2, f3, f4, f5, f6, f7, f8, f9, f10, f11,
-    (SELECT operator FROM stack_site WHERE stack_site.id = call.stack) AS operator
+    (SELECT operator FROM stack_site WHERE stack_site.id = call.stack) AS operator,
+    CASE WHEN flags & 8 THEN 'cupti' ELSE 'hook' END AS seen_by, correlation, context
     FROM call;
+
+-- Calls by which NVIDIA's libraries work. stream: the call's, or the one that its handle was told
+-- last; NULL: it was told none. gpu_ns: NULL, not known yet. nested: 1 made by another recorded call
+-- (cuBLAS works by cublasLtMatmul): sums leave it out.
+CREATE VIEW library_call AS SELECT call.id AS id, start_ns, api.library AS library, api.name AS api, duration_ns,
+    NULL AS gpu_ns,
+    CASE WHEN api.fields LIKE '%"stream"%' THEN f1 ELSE
+        (SELECT h.stream FROM library_handle AS h WHERE h.handle = call.f0 AND h.id < call.id ORDER BY h.id DESC LIMIT 1)
+        END AS stream,
+    COALESCE((SELECT site FROM stack_site WHERE stack_site.id = call.stack), 'site unknown') AS site, status,
+    (SELECT operator FROM stack_site WHERE stack_site.id = call.stack) AS operator,
+    flags & 1 AS nested, device, stack, f0 AS handle
+    FROM api JOIN call ON call.api = api.id WHERE api.class = 'library_call';
+
+-- What the GPU ran. queued_ns: from the return of the launch to the start; below 0 where it started
+-- before that. under_call: the library's function that it was launched in. site, operator: of the
+-- launch, or else of that call. graph, node: CUPTI's numbers, NULL where it was no part of a graph.
+-- status: matched, graph, unmatched, invalid (no times), no call.
+CREATE VIEW kernel_run AS SELECT start_ns, end_ns, end_ns - start_ns AS duration_ns,
+    (SELECT name FROM kernel WHERE kernel.id = w.v0) AS name,
+    (SELECT demangled FROM kernel WHERE kernel.id = w.v0) AS demangled,
+    (SELECT short FROM kernel WHERE kernel.id = w.v0) AS short,
+    (v1 & 4294967295) || ',' || (v1 >> 32 & 65535) || ',' || (v1 >> 48 & 65535) AS grid,
+    (v2 & 4294967295) || ',' || (v2 >> 32 & 65535) || ',' || (v2 >> 48 & 65535) AS block,
+    v3 AS shared_bytes, device, stream, correlation, call AS call_id,
+    (SELECT start_ns FROM call WHERE call.id = w.call) AS launch_ns,
+    start_ns - (SELECT start_ns + duration_ns FROM call WHERE call.id = w.call) AS queued_ns,
+    (SELECT name FROM api WHERE api.id = (SELECT api FROM call WHERE call.id = w.under)) AS under_call,
+    COALESCE((SELECT operator FROM stack_site WHERE stack_site.id = (SELECT stack FROM call WHERE call.id = w.call)),
+        (SELECT operator FROM stack_site WHERE stack_site.id = (SELECT stack FROM call WHERE call.id = w.under))) AS operator,
+    COALESCE((SELECT site FROM stack_site WHERE stack_site.id = (SELECT stack FROM call WHERE call.id = w.call)),
+        (SELECT site FROM stack_site WHERE stack_site.id = (SELECT stack FROM call WHERE call.id = w.under)),
+        'site unknown') AS site,
+    graph, node,
+    CASE status WHEN 1 THEN 'matched' WHEN 2 THEN 'graph' WHEN 3 THEN 'unmatched' WHEN 4 THEN 'invalid'
+        ELSE 'no call' END AS status,
+    under AS under_id, context, v0 AS kernel, id
+    FROM gpu_work AS w WHERE kind = 1;
+
+-- Time of all runs of each kernel, those without a row of their own too; the most expensive first.
+-- share: of all the time of kernels, copies and memsets.
+CREATE VIEW gpu_time AS SELECT name, demangled, short, SUM(count) AS count, SUM(total_ns) AS total_ns,
+    MIN(min_ns) AS min_ns, MAX(max_ns) AS max_ns,
+    SUM(total_ns) * 1.0 / (SELECT NULLIF(SUM(total_ns), 0) FROM gpu_count WHERE kind IN ('kernel', 'copy', 'memset')) AS share,
+    SUM(untimed) AS untimed
+    FROM kernel_total LEFT JOIN kernel ON kernel.id = kernel_total.kernel
+    GROUP BY COALESCE(name, kernel_total.kernel) ORDER BY total_ns DESC;
+
+-- When CUPTI did not record for us: calls that began then have no GPU times. end_ns NULL: to the end.
+CREATE VIEW cupti_gap AS
+    SELECT s.ts_ns AS start_ns,
+        (SELECT MIN(n.ts_ns) FROM gpu_state AS n WHERE n.ts_ns > s.ts_ns OR n.ts_ns = s.ts_ns AND n.id > s.id) AS end_ns,
+        s.detail AS reason FROM gpu_state AS s WHERE s.state = 2
+    UNION ALL
+    SELECT (SELECT start_ns FROM call WHERE id = 1), MIN(ts_ns), 'CUPTI was not on yet' FROM gpu_state
+        HAVING MIN(ts_ns) > (SELECT start_ns FROM call WHERE id = 1)
+            AND (SELECT state FROM gpu_state ORDER BY ts_ns, id LIMIT 1) = 1;
+
+-- Copies as the GPU made them; all_copy has the calls. direction and kinds: CUPTI's word.
+CREATE VIEW gpu_copy AS SELECT start_ns, end_ns, end_ns - start_ns AS duration_ns,
+    CASE WHEN v1 IN (1, 3) THEN 'H2D' WHEN v1 IN (2, 4) THEN 'D2H' WHEN v1 BETWEEN 5 AND 8 THEN 'D2D'
+        WHEN v1 = 9 THEN 'H2H' WHEN v1 = 10 THEN 'P2P' ELSE 'unknown' END AS direction,
+    CASE kinds & 15 WHEN 1 THEN 'pageable' WHEN 2 THEN 'pinned' WHEN 3 THEN 'device' WHEN 4 THEN 'array'
+        WHEN 5 THEN 'managed' WHEN 6 THEN 'device' WHEN 7 THEN 'managed' ELSE 'unknown' END AS src_kind,
+    CASE kinds >> 4 WHEN 1 THEN 'pageable' WHEN 2 THEN 'pinned' WHEN 3 THEN 'device' WHEN 4 THEN 'array'
+        WHEN 5 THEN 'managed' WHEN 6 THEN 'device' WHEN 7 THEN 'managed' ELSE 'unknown' END AS dst_kind,
+    v0 AS bytes, flags & 1 AS is_async, device, stream, correlation, call AS call_id,
+    CASE WHEN flags & 2 THEN v2 END AS src_device, CASE WHEN flags & 2 THEN v3 END AS dst_device,
+    (SELECT name FROM api WHERE api.id = (SELECT api FROM call WHERE call.id = w.call)) AS api,
+    (SELECT name FROM api WHERE api.id = (SELECT api FROM call WHERE call.id = w.under)) AS under_call,
+    graph, node,
+    CASE status WHEN 1 THEN 'matched' WHEN 2 THEN 'graph' WHEN 3 THEN 'unmatched' WHEN 4 THEN 'invalid'
+        ELSE 'no call' END AS status, context, id
+    FROM gpu_work AS w WHERE kind = 2;
+
+CREATE VIEW gpu_set AS SELECT start_ns, end_ns, end_ns - start_ns AS duration_ns, v0 AS bytes, v1 AS value,
+    CASE kinds & 15 WHEN 1 THEN 'pageable' WHEN 2 THEN 'pinned' WHEN 3 THEN 'device' WHEN 4 THEN 'array'
+        WHEN 5 THEN 'managed' WHEN 6 THEN 'device' WHEN 7 THEN 'managed' ELSE 'unknown' END AS memory,
+    flags & 1 AS is_async, device, stream, correlation, call AS call_id,
+    (SELECT name FROM api WHERE api.id = (SELECT api FROM call WHERE call.id = w.call)) AS api,
+    graph, node,
+    CASE status WHEN 1 THEN 'matched' WHEN 2 THEN 'graph' WHEN 3 THEN 'unmatched' WHEN 4 THEN 'invalid'
+        ELSE 'no call' END AS status, context, id
+    FROM gpu_work AS w WHERE kind = 3;
+
+-- Memory, pools, waits and CUPTI's own overhead, as CUPTI tells of them. ts_ns: when.
+CREATE VIEW gpu_memory AS SELECT start_ns AS ts_ns,
+    CASE v0 WHEN 1 THEN 'allocation' WHEN 2 THEN 'release' ELSE 'unknown' END AS operation,
+    v1 AS address, v2 AS bytes, v3 AS pool,
+    CASE kinds & 15 WHEN 1 THEN 'pageable' WHEN 2 THEN 'pinned' WHEN 3 THEN 'device' WHEN 4 THEN 'array'
+        WHEN 5 THEN 'managed' WHEN 6 THEN 'device' WHEN 7 THEN 'managed' ELSE 'unknown' END AS memory,
+    flags & 1 AS is_async, device, stream, correlation, call AS call_id, context, id
+    FROM gpu_work WHERE kind = 4;
+
+CREATE VIEW gpu_pool AS SELECT start_ns AS ts_ns,
+    CASE v0 WHEN 1 THEN 'creation' WHEN 2 THEN 'destruction' WHEN 3 THEN 'trimming' ELSE 'unknown' END AS operation,
+    v1 AS pool, v2 AS size, v3 AS keep, device, correlation, call AS call_id, context, id
+    FROM gpu_work WHERE kind = 5;
+
+-- waited_for: event | stream waits for event | stream | device.
+CREATE VIEW gpu_wait AS SELECT start_ns, end_ns, end_ns - start_ns AS duration_ns,
+    CASE v0 WHEN 1 THEN 'event' WHEN 2 THEN 'stream waits for event' WHEN 3 THEN 'stream' WHEN 4 THEN 'device'
+        ELSE 'unknown' END AS waited_for,
+    v1 AS event, v2 AS result, device, stream, correlation, call AS call_id,
+    (SELECT name FROM api WHERE api.id = (SELECT api FROM call WHERE call.id = w.call)) AS api, context, id
+    FROM gpu_work AS w WHERE kind = 6;
+
+CREATE VIEW gpu_overhead AS SELECT start_ns, end_ns, end_ns - start_ns AS duration_ns,
+    CASE v0 WHEN 1 THEN 'driver compiler' WHEN 65536 THEN 'buffer flush' WHEN 131072 THEN 'instrumentation'
+        WHEN 196608 THEN 'resource' WHEN 262144 THEN 'module loading' WHEN 327680 THEN 'lazy function loading'
+        WHEN 393216 THEN 'command buffer full' WHEN 458752 THEN 'activity buffer request'
+        WHEN 524288 THEN 'UVM activity start' ELSE 'unknown' END AS overhead,
+    v1 AS object_kind, v2 AS thread, correlation, call AS call_id, id
+    FROM gpu_work WHERE kind = 7;
+
+CREATE VIEW graph_run AS SELECT start_ns, end_ns, end_ns - start_ns AS duration_ns, graph, device, stream,
+    correlation, call AS call_id, (SELECT start_ns FROM call WHERE call.id = w.call) AS launch_ns,
+    COALESCE((SELECT site FROM stack_site WHERE stack_site.id = (SELECT stack FROM call WHERE call.id = w.call)),
+        'site unknown') AS site, context, id
+    FROM gpu_work AS w WHERE kind = 8;
 
 -- A stack, outermost frame last: SELECT * FROM stack_frame WHERE stack_id = N ORDER BY depth.
 -- Functions that were inlined are frames of their own, as in the source. kind: native; python; forward:

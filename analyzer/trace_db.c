@@ -25,7 +25,7 @@ static const char *const put_sql[LS_PUT_COUNT] = {
     [LS_PUT_COVERAGE] = "INSERT OR IGNORE INTO coverage VALUES(?,?,?)",
     [LS_PUT_LOST] = "INSERT INTO lost VALUES(?,?,?,?)",
     [LS_PUT_THREAD] = "INSERT OR REPLACE INTO thread VALUES(?,?,?)",
-    [LS_PUT_KERNEL] = "INSERT OR REPLACE INTO kernel VALUES(?,?,?)",
+    [LS_PUT_KERNEL] = "INSERT OR REPLACE INTO kernel VALUES(?,?,?,?)",
     [LS_PUT_MODULE] = "INSERT INTO module VALUES(?,?,?,?,?,?,?)",
     [LS_PUT_RAW_STACK] = "INSERT OR REPLACE INTO raw_stack VALUES(?,?,?,?,?,?)",
     [LS_PUT_RAW_STACK_DONE] = "DELETE FROM raw_stack WHERE id=?",
@@ -49,6 +49,9 @@ static const char *const put_sql[LS_PUT_COUNT] = {
     [LS_PUT_BLOCK_WAIT] = "INSERT INTO block_wait VALUES(?,?,?,?,?)",
     [LS_PUT_BLOCK_WAIT_DONE] = "UPDATE block_wait SET done_ns=? WHERE id=?",
     [LS_PUT_MEMORY] = "INSERT INTO memory VALUES(?,?,?,?,?,?,?)",
+    [LS_PUT_DEVICE_USE] = "INSERT INTO device_use(ts_ns,device,used,total,own_process,"
+                          "other_processes,source) VALUES(?,?,?,?,?,?,?)",
+    [LS_PUT_DEVICE_USE_SPLIT] = "UPDATE device_use SET tracked=?,context=?,uncertain=? WHERE id=?",
     [LS_PUT_OOM] = "INSERT OR REPLACE INTO oom VALUES"
                    "(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,NULL)",
     [LS_PUT_OOM_CALL] = "INSERT OR REPLACE INTO oom_call VALUES(?,?,?,?)",
@@ -71,6 +74,25 @@ static const char *const put_sql[LS_PUT_COUNT] = {
     [LS_PUT_BLOCK_AUDIT] =
         "INSERT OR REPLACE INTO block_audit VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)",
     [LS_PUT_COPY] = "INSERT INTO copy VALUES(?,?,?,?,?,?,?,?,?,?,NULL,?,?,?,?,?,?)",
+    [LS_PUT_COPY_GONE] = "DELETE FROM copy WHERE id=?",
+    /* What CUPTI says of a copy: 2 its time, 3 and 4 the kinds of source and destination, 5 the
+     * direction. Ours is the finer word where it is managed memory or an array; the direction was
+     * right but where a side turns out to be the host's, or not. */
+    [LS_PUT_COPY_GPU] =
+        "UPDATE copy SET gpu_ns=CASE WHEN ?2 IS NULL THEN gpu_ns ELSE IFNULL(gpu_ns,0)+?2 END,"
+        "src_kind=CASE WHEN ?3=0 OR src_kind IN (4,5) THEN src_kind ELSE ?3 END,"
+        "dst_kind=CASE WHEN ?4=0 OR dst_kind IN (4,5) THEN dst_kind ELSE ?4 END,"
+        "direction=CASE WHEN ?5>0 AND (direction=0"
+        " OR ?3>0 AND src_kind NOT IN (0,4,5) AND (src_kind IN (1,2)) <> (?3 IN (1,2))"
+        " OR ?4>0 AND dst_kind NOT IN (0,4,5) AND (dst_kind IN (1,2)) <> (?4 IN (1,2)))"
+        " THEN ?5 ELSE direction END WHERE id=?1",
+    [LS_PUT_GPU_WORK] = "INSERT INTO gpu_work VALUES(NULL,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)",
+    [LS_PUT_GPU_COUNT] = "INSERT OR REPLACE INTO gpu_count VALUES(?,?,?,?)",
+    [LS_PUT_GPU_CLOCK] = "INSERT INTO gpu_clock VALUES(?,?,?)",
+    [LS_PUT_GPU_STATE] = "INSERT INTO gpu_state VALUES(NULL,?,?,?)",
+    [LS_PUT_KERNEL_TOTAL] = "INSERT OR REPLACE INTO kernel_total VALUES(?,?,?,?,?,?,?,?,?)",
+    [LS_PUT_RAW_GPU] = "INSERT INTO raw_gpu VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)",
+    [LS_PUT_RAW_GPU_DONE] = "DELETE FROM raw_gpu WHERE id=?",
     [LS_PUT_MARK] = "INSERT INTO mark(ts_ns,thread,kind,value,domain,text) VALUES(?,?,?,?,?,?)",
     [LS_PUT_PHASE] = "INSERT INTO phase VALUES(?,?,?,?,?,?,?,?)",
     [LS_PUT_STEP] = "INSERT INTO step VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)",
@@ -161,10 +183,10 @@ static sqlite3_stmt *prepare_call(struct ls_trace_db *db, int fields) {
     static const char names[] = ",f0,f1,f2,f3,f4,f5,f6,f7,f8,f9,f10,f11";
     static const char values[] = ",?,?,?,?,?,?,?,?,?,?,?,?";
     _Static_assert(LS_FIELD_MAX == 12, "the columns of `call`");
-    char sql[256];
+    char sql[288];
     snprintf(sql, sizeof sql,
-             "INSERT INTO call(id,start_ns,duration_ns,thread,api,status,flags,device,stack%.*s) "
-             "VALUES(?,?,?,?,?,?,?,?,?%.*s)",
+             "INSERT INTO call(id,start_ns,duration_ns,thread,api,status,flags,device,stack,"
+             "correlation,context%.*s) VALUES(?,?,?,?,?,?,?,?,?,?,?%.*s)",
              3 * fields + (fields > 10 ? fields - 10 : 0), names, 2 * fields, values);
     return prepared(db, &db->put_call[fields], sql);
 }
@@ -184,14 +206,21 @@ void ls_db_put_call(struct ls_trace_db *db, int64_t id, int64_t start_ns, int64_
     sqlite3_bind_int64(stmt, 4, thread);
     sqlite3_bind_int(stmt, 5, call->head.api);
     sqlite3_bind_int(stmt, 6, call->status);
-    sqlite3_bind_int(stmt, 7, call->head.flags);
+    sqlite3_bind_int(stmt, 7, call->head.flags & ~LS_CALL_CORRELATED);
     sqlite3_bind_int(stmt, 8, call->head.device);
     if (call->stack)
         sqlite3_bind_int64(stmt, 9, call->stack);
     else
         sqlite3_bind_null(stmt, 9);
+    if (call->head.flags & LS_CALL_CORRELATED) {
+        sqlite3_bind_int64(stmt, 10, (uint32_t)call->field[fields]);
+        sqlite3_bind_int64(stmt, 11, (int64_t)(call->field[fields] >> 32));
+    } else {
+        sqlite3_bind_null(stmt, 10);
+        sqlite3_bind_null(stmt, 11);
+    }
     for (int i = 0; i < fields; i++)
-        sqlite3_bind_int64(stmt, 10 + i, (int64_t)call->field[i]);
+        sqlite3_bind_int64(stmt, 12 + i, (int64_t)call->field[i]);
     step(db, stmt);
 }
 

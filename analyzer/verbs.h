@@ -25,5 +25,6 @@ extern const struct ls_verb ls_verb_memory;
 extern const struct ls_verb ls_verb_sql;
 extern const struct ls_verb ls_verb_info;
 extern const struct ls_verb ls_verb_census;
+extern const struct ls_verb ls_verb_ctl;
 
 #endif

@@ -20,6 +20,15 @@
 /* Stands in for the device's size where the program never asked for it: a common small card. */
 #define LS_CAPACITY_UNKNOWN (INT64_C(16) << 30)
 
+/* --- recording itself -------------------------------------------------------------------- */
+
+/* Beyond this, what is measured is no longer the program's own. */
+#define LS_OWN_COST_SHARE 0.05
+/* Nobody waits for less than this: a program of some milliseconds is hooks for the most part. */
+#define LS_OWN_COST_NS 100000000
+/* The mean of fewer samples says nothing. */
+#define LS_COST_SAMPLES 4
+
 /* --- time -------------------------------------------------------------------------------- */
 
 /* Loading: all in the first quarter of the recording and never again. */
@@ -141,6 +150,25 @@
 #define LS_CENSUS_FINDINGS 5
 /* Of what is only worth knowing, even fewer. */
 #define LS_CENSUS_NOTES 2
+
+/* --- untracked-growth -------------------------------------------------------------------- */
+
+/* How full a device was is a figure of the whole device, rounded to pages: four rises in three
+ * quarters of the time (as for a leak) need at least twice as many looks. */
+#define LS_UNTRACKED_SAMPLES 8
+/* The driver takes memory in pages of 2 MiB; half of one is no rise. */
+#define LS_UNTRACKED_JUMP (1 << 20)
+/* Eight pages: lazily loaded modules, one more plan. Less in a whole run is nobody's matter. */
+#define LS_UNTRACKED_BYTES (16 << 20)
+/* Where other processes cannot be told apart: twelve equal runs on a shared device differed by up
+ * to 101 MiB. */
+#define LS_UNTRACKED_SHARED_BYTES (128 << 20)
+
+/* --- stray-context ----------------------------------------------------------------------- */
+
+/* A context with all modules of a large framework takes up to 1 GiB; where it is twice that,
+ * something works there that was not recorded. */
+#define LS_CONTEXT_MOST (INT64_C(2) << 30)
 
 /* --- linear-growth ----------------------------------------------------------------------- */
 

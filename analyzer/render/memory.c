@@ -14,6 +14,7 @@
 #include "../memory/timeline.h"
 #include "../query.h"
 #include "../term.h"
+#include "device_use.h"
 #include "held.h"
 #include "render.h"
 
@@ -190,6 +191,7 @@ void ls_render_memory(const struct ls_history *history, const struct ls_memory_v
         return;
     }
     put_peaks(h, out);
+    ls_render_use(h->db, h->device, "  most in use:    ", "    ", out);
     put_timeline(h, rows, out);
     if (h->framework) {
         put_segments(h, ls_peak_live_ns(h, NULL), "when the most was allocated", segments, out);

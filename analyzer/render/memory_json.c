@@ -9,6 +9,7 @@
 #include "../memory/growth.h"
 #include "../memory/holders.h"
 #include "../memory/timeline.h"
+#include "device_use.h"
 #include "held.h"
 #include "memory.h"
 
@@ -79,11 +80,12 @@ void ls_render_memory_json(const struct ls_history *history, const struct ls_mem
         json_array_append_new(moments, moment_json(history, "end", history->end_ns));
     }
     json_t *timeline = timeline_json(history, view->points, &by_step);
-    json = json_pack("{s:i, s:o, s:b, s:b, s:o, s:o, s:o, s:o}", "device", history->device,
+    json = json_pack("{s:i, s:o, s:b, s:b, s:o, s:o, s:o, s:o, s:o}", "device", history->device,
                      "capacity", history->capacity ? json_integer(history->capacity) : json_null(),
                      "framework", history->framework, "by_step", by_step, "peak",
                      peak_json(peak_ns, live), "peak_reserved", peak_json(reserved_ns, reserved),
-                     "timeline", timeline, "moments", moments);
+                     "timeline", timeline, "moments", moments, "device_use",
+                     ls_render_use_json(history->db, history->device));
     fputs(first ? "\n" : ",\n", out);
     json_dumpf(json, out, JSON_PRESERVE_ORDER | JSON_INDENT(1));
     json_decref(json);

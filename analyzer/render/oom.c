@@ -12,13 +12,15 @@
 #include "../human.h"
 #include "../query.h"
 #include "../term.h"
+#include "device_use.h"
 #include "held.h"
 #include "oom_parts.h"
 
 /* A screen has so many lines; the first of these that fits is shown, or the last. */
 #define LINES_SHOWN 40
 #define OTHERS_SHOWN 2
-#define TINY_CHANGE 100 /* a hundredth of the largest change tells nothing */
+#define SAMPLE_WITHIN_NS INT64_C(2000000000) /* of the event: what it tells is of about then */
+#define TINY_CHANGE 100                      /* a hundredth of the largest change tells nothing */
 
 static const struct ls_screen levels[] = {
     {.holders = 8, .changes = 4, .storages = 4, .later = 4, .findings = 4, .advised = 4},
@@ -174,6 +176,22 @@ static void put_others(const struct ls_story *story, FILE *out) {
     }
 }
 
+/* What the device was full of about then, where somebody looked. */
+static void put_use(const struct ls_story *story, FILE *out) {
+    struct ls_samples samples;
+    struct ls_human away;
+    char parts[320];
+    ls_samples_load(&samples, story->history->db, story->oom->device);
+    const struct ls_use *use = ls_samples_near(&samples, story->oom->ts_ns, SAMPLE_WITHIN_NS);
+    if (use) {
+        int64_t ns = use->ts_ns - story->oom->ts_ns;
+        put_figure(out, "in use", use->used, "%s %s: %s", ls_human_ns(&away, ns < 0 ? -ns : ns),
+                   ns < 0 ? "before" : "later",
+                   ls_render_use_parts(&samples, use, parts, sizeof parts));
+    }
+    ls_samples_free(&samples);
+}
+
 static void put_figures(const struct ls_story *story, FILE *out) {
     const struct ls_oom_event *oom = story->oom;
     struct ls_human blocks, share;
@@ -206,6 +224,7 @@ static void put_figures(const struct ls_story *story, FILE *out) {
     put_figure(out, "free", oom->device_free, "%s",
                oom->device_free < 0 ? "nobody asked the driver at that moment"
                                     : "as the driver said at that moment");
+    put_use(story, out);
 }
 
 /* ---- who, and what changed ---- */

@@ -64,6 +64,10 @@ void ls_render_incomplete(const struct ls_trace *trace, FILE *out);
 int ls_render_coverage(sqlite3 *db, FILE *out);
 int ls_render_lost(sqlite3 *db, FILE *out);
 
+/* What recording cost the program: a line. And one where that was much, else nothing. */
+int ls_render_cost(sqlite3 *db, FILE *out);
+void ls_render_cost_warning(sqlite3 *db, const char *indent, FILE *out);
+
 /* The storages of a census, like ones together, the `most` that hold the most; all, one by one. */
 void ls_render_census_storages(const struct ls_census *census, size_t most, FILE *out);
 json_t *ls_census_storages_json(const struct ls_census *census);

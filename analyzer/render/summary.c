@@ -100,6 +100,7 @@ int ls_render_summary(const struct ls_trace *trace, FILE *out) {
     char *failures = ls_failures_text(trace->db);
     put_totals(trace->db, out);
     int rc = ls_render_lost(trace->db, out);
+    ls_render_cost_warning(trace->db, "  ", out);
     if (failures)
         fprintf(out, "  %s\n", failures);
     if (rc == SQLITE_OK)

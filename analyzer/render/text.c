@@ -13,6 +13,7 @@
 #include "../human.h"
 #include "../query.h"
 #include "../term.h"
+#include "device_use.h"
 #include "render.h"
 
 /* A report that nobody reads to its end helps nobody; `sql` shows the rest. */
@@ -52,6 +53,19 @@ void ls_render_incomplete(const struct ls_trace *trace, FILE *out) {
     fputs(": part of the recording could not be taken into this trace (why: see stderr)\n", out);
 }
 
+#define DEVICES_SHOWN 8
+
+/* How full the devices were, and of what. */
+static void put_use(sqlite3 *db, FILE *out) {
+    int device[DEVICES_SHOWN];
+    size_t devices = ls_samples_devices(db, device, DEVICES_SHOWN);
+    for (size_t i = 0; i < devices; i++) {
+        char first[40];
+        snprintf(first, sizeof first, INDENT "Device %d: at most", device[i]);
+        ls_render_use(db, device[i], first, INDENT "  ", out);
+    }
+}
+
 static void put_header(const struct ls_trace *trace, FILE *out) {
     struct ls_human date, length;
     char *ending = ls_ending_text(trace->db);
@@ -64,7 +78,9 @@ static void put_header(const struct ls_trace *trace, FILE *out) {
     fprintf(out, INDENT "%s, %s recorded, pid %s on %s\n",
             ls_human_date(&date, ls_query_meta_int(trace->db, 0, "start_real_ns")),
             ls_human_ns(&length, ls_recorded_ns(trace->db)), pid ? pid : "?", host ? host : "?");
-    fprintf(out, INDENT "The program %s.\n\n", ending ? ending : "has no end in the trace");
+    fprintf(out, INDENT "The program %s.\n", ending ? ending : "has no end in the trace");
+    put_use(trace->db, out);
+    fputc('\n', out);
     free(ending);
     free(program);
     free(pid);
@@ -251,6 +267,7 @@ int ls_render_text(const struct ls_trace *trace, FILE *out) {
     ls_render_incomplete(trace, out);
     put_header(trace, out);
     int rc = ls_render_lost(trace->db, out);
+    ls_render_cost_warning(trace->db, "", out);
     put_failures(failures, out);
     if (rc == SQLITE_OK)
         rc = put_findings(trace, LS_NO_PROBLEMS(failures || trace->partial), out);
