@@ -2,10 +2,12 @@
 its own, so that the tests do not believe what the product made of it."""
 
 import re
+import subprocess
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 API = ROOT / "include" / "layoutspy" / "api"
+LIBRARIES = dict(re.findall(r'\bLIBRARY\((\w+), "(\w+)"', (API / "library.def").read_text()))
 
 
 class Row:
@@ -41,7 +43,7 @@ def _rows(path):
     text = _without_comments(path.read_text())
     at = 0
     while True:
-        match = re.compile(r"\b(API(?:_TWIN|_PTDS|_PTSZ|_MAP_PTSZ|_MAP|_MAP_VOID|_VOID_WHEN|_WHEN|_WIDE|_WIDE_PTSZ)?)\s*\(").search(text, at)
+        match = re.compile(r"\b(API(?:_TWIN|_PTDS|_PTSZ|_MAP_PTSZ|_MAP|_MAP_VOID|_AROUND|_VOID_WHEN|_WHEN|_WIDE|_WIDE_PTSZ)?)\s*\(").search(text, at)
         if not match:
             return
         form = match.group(1)
@@ -52,7 +54,7 @@ def _rows(path):
             del parts[7]  # the condition
         if form.startswith("API_WIDE"):
             del parts[7]  # what the header says
-        if form.startswith("API_MAP"):  # a statement where the others have fields
+        if form.startswith("API_MAP") or form == "API_AROUND":  # a statement where the others have fields
             parts[3:3] = ["MAP", "NONE"]
             parts[7:] = []
         names = [parts[2]]
@@ -62,7 +64,7 @@ def _rows(path):
             names.append(parts[2] + form[-5:].lower())
         fields = re.findall(r"\bF\(\s*(\w+)\s*,\s*(\w+)\s*,", ",".join(parts[7:]))
         for name in names:
-            yield Row(name, parts[0].lower(), parts[3].lower(), [(n, t.lower()) for n, t in fields])
+            yield Row(name, LIBRARIES[parts[0]], parts[3].lower(), [(n, t.lower()) for n, t in fields])
 
 
 def read_table():
@@ -73,6 +75,16 @@ def read_table():
             assert row.name not in rows, f"{row.name} has two rows"
             rows[row.name] = row
     return rows
+
+
+def stubs(build):
+    """What the simulated device's libraries do not do: weak functions that answer alike and log nothing but their name."""
+    folder = build / "tests" / "standin"
+    libraries = [path for path in [*folder.glob("lib*.so.[0-9]*"), *(folder / "libs").glob("lib*.so.[0-9]*")]
+                 if path.is_file()]
+    exported = subprocess.run(["nm", "-D", "--defined-only", *libraries], capture_output=True, text=True,
+                              check=True).stdout
+    return {line.split()[-1].split("@")[0] for line in exported.splitlines() if " W " in line}
 
 
 TABLE = read_table()

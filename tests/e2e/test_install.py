@@ -25,7 +25,7 @@ def find(root, pattern):
 
 def test_installs_the_library_the_program_and_the_page(installed):
     files = sorted(path.name for path in installed.rglob("*") if path.is_file() and path.suffix != ".md")
-    assert files == ["layoutspy", "layoutspy.1", "liblayoutspy.so"]
+    assert files == ["layoutspy", "layoutspy.1", "liblayoutspy-dlsym.so", "liblayoutspy.so"]
 
 
 def test_no_slash_is_needed(installed, tmp_path):

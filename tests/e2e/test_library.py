@@ -10,7 +10,8 @@ from table import TABLE
 
 # Beside the table: the module watch's hook, the version, what users call, and what NVTX calls.
 # preload/export.h lists them.
-OWN_NAMES = {"dlclose", "layoutspy_version", "layoutspy_step", "layoutspy_mode", "InitializeInjectionNvtx2"}
+OWN_NAMES = {"dlclose", "layoutspy_version", "layoutspy_step", "layoutspy_mode",
+             "InitializeInjection", "InitializeInjectionNvtx2", "layoutspy_driver_wrapper"}
 
 
 def tool(*command):

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from harness import BUILD, ON_STANDIN, ROOT
-from table import RECORDED, TABLE
+from table import RECORDED, TABLE, stubs
+from truth import WORDS
 
 FOLDER = BUILD / "tests" / "standin"
 PROBE = str(FOLDER / "standin-probe")
@@ -127,12 +128,12 @@ def test_log_has_the_fields_of_the_table(tmp_path):
     logged = {}
     for line in lines(tmp_path / "log"):
         logged.setdefault(line[3], []).append(set(fields(line)))
-    reached = [row for row in RECORDED.values() if row.name in logged]
+    reached = [row for row in RECORDED.values() if row.name in logged.keys() - stubs(BUILD)]
     assert len(reached) > 30
     for row in reached:
         wanted = {name for name, _ in row.fields} - {"kernel"}  # unknown functions have no name
         for got in logged[row.name]:
-            assert wanted <= got, row.name
+            assert wanted <= {WORDS.get(word, word) for word in got}, row.name
 
 
 def test_reports_of_pytorchs_allocator(tmp_path):

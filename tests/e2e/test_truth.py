@@ -7,7 +7,7 @@ import sqlite3
 import pytest
 
 from table import ROOT, TABLE
-from truth import compare, compare_all, parse_log, replay
+from truth import base_name, compare, compare_all, parse_log, replay
 
 PID, TID, OTHER = 100, 100, 101
 NUMBER = {name: n for n, name in enumerate(TABLE, 1)}
@@ -65,10 +65,10 @@ def write_trace(path):
         fields = json.dumps([{"name": n, "type": t} for n, t in row.fields])
         db.execute("INSERT INTO api VALUES(?,?,?,?,?)", (NUMBER[name], name, row.library, row.cls, fields))
     db.executemany("INSERT INTO thread VALUES(?,?,'t')", [(1, TID), (2, OTHER)])
-    db.execute("INSERT INTO kernel VALUES(1, ?, 'add(int*)')", (KERNEL,))
+    db.execute("INSERT INTO kernel VALUES(1, ?, 'add(int*)', 'add')", (KERNEL,))
     for number, (name, status, tid, values, extra) in enumerate(CALLS, 1):
         signed = [v - (1 << 64) if v >= 1 << 63 else v for v in values]
-        db.execute("INSERT INTO call VALUES(?,?,5,?,?,?,0,0,NULL" + ",?" * 12 + ")",
+        db.execute("INSERT INTO call VALUES(?,?,5,?,?,?,0,0,NULL,NULL,NULL" + ",?" * 12 + ")",
                    [number, number * 10, 1 if tid == TID else 2, NUMBER[name], status] + signed + [None] * (12 - len(values)))
         if TABLE[name].cls == "copy":
             insert_copy(db, number, name, status, values, extra)
@@ -101,7 +101,7 @@ def test_agreement(pair):
 @pytest.mark.parametrize("change, words", [
     ("DELETE FROM call WHERE id = 1", "the trace has cudaMallocHost"),
     ("DELETE FROM call WHERE id = 10", "not in the trace"),
-    ("INSERT INTO call SELECT 11, start_ns, 5, thread, api, status, 0, 0, NULL, f0, f1, f2, f3, f4, f5, f6, f7, f8, f9, "
+    ("INSERT INTO call SELECT 11, start_ns, 5, thread, api, status, 0, 0, NULL, NULL, NULL, f0, f1, f2, f3, f4, f5, f6, f7, f8, f9, "
      "f10, f11 FROM call WHERE id = 10", "in the trace only"),
     ("UPDATE call SET id = id + 100 WHERE id = 1", "the trace has cudaMallocHost"),
     ("UPDATE call SET status = 1 WHERE id = 1", "status 1 in the trace"),
@@ -200,3 +200,25 @@ def test_process_without_a_trace_and_trace_without_a_process(pair):
     assert compare_all([pair[0]], pair[2]).differences == []
     pair[2].write_text("#start 5 other\n")
     assert any("no call of the table" in text for text in compare_all([pair[0]], pair[2]).differences)
+
+
+@pytest.mark.parametrize("name, base", [
+    ("cudaMemcpyAsync_ptsz", "cudaMemcpyAsync"), ("cudaMemcpy_ptds", "cudaMemcpy"), ("cudaMemcpy3D", "cudaMemcpy3D"),
+    ("cuMemcpyHtoDAsync_v2_ptsz", "cuMemcpyHtoDAsync"), ("cuMemcpyHtoD_v2", "cuMemcpyHtoD")])
+def test_names_without_twins_and_versions(name, base):
+    assert base_name(name) == base
+
+
+def test_words_of_the_driver_and_of_libraries(tmp_path):
+    """What the log calls by another name; a primary context's end ends its device's memory."""
+    (tmp_path / "log").write_text(
+        f"#start {PID} program\n"
+        f"{PID}\t{TID}\t1\tcuMemAlloc_v2\t0\tapp\tptr=4096\tsize=10\tdevice=1\n"
+        f"{PID}\t{TID}\t2\tcuMemAlloc_v2\t0\tapp\tptr=8192\tsize=20\tdevice=0\n"
+        f"{PID}\t{TID}\t3\tcuDevicePrimaryCtxRetain\t0\tapp\tdevice=1\tcontext=77\n"
+        f"{PID}\t{TID}\t4\tncclAllReduce\t0\tapp\tcomm=5\tstream=6\n"
+        f"{PID}\t{TID}\t5\tcufftExecC2C\t0\tapp\tplan=3\n"
+        f"{PID}\t{TID}\t6\tcuDevicePrimaryCtxReset_v2\t0\tapp\tdevice=1\n")
+    calls = parse_log(tmp_path / "log")[0].calls
+    assert [call.keys.get("handle") for call in calls[3:5]] == ["5", "3"]
+    assert [(life.size, life.how) for life in replay(calls)] == [(10, 1), (20, None)]

@@ -173,6 +173,49 @@ void maker_call_flags(struct maker *maker, unsigned thread, enum ls_api api, uin
     maker_raw(maker, thread, &record, record.call.head.size);
 }
 
+void maker_numbered(struct maker *maker, unsigned thread, enum ls_api api, uint64_t start,
+                    uint64_t end, unsigned flags, uint32_t stack, uint32_t correlation,
+                    const uint64_t *field) {
+    struct {
+        struct ls_rec_call call;
+        uint64_t field[LS_FIELD_MAX + 1];
+    } record = {.call = {.start = MADE_START + start, .duration = end - start, .stack = stack}};
+    int count = ls_api_info[api].field_count;
+    record.call.head =
+        (struct ls_record){.size = (uint16_t)(sizeof record.call + 8 * (size_t)(count + 1)),
+                           .type = LS_REC_CALL,
+                           .flags = (uint8_t)(flags | LS_CALL_CORRELATED),
+                           .api = (uint16_t)api};
+    memcpy(record.field, field, (size_t)count * sizeof field[0]);
+    record.field[count] = LS_CORRELATION(correlation, 1);
+    maker_raw(maker, thread, &record, record.call.head.size);
+}
+
+void maker_launch(struct maker *maker, unsigned thread, uint64_t start, uint64_t end,
+                  unsigned flags, uint32_t correlation) {
+    maker_call_numbered(maker, thread, cudaLaunchKernel, start, end, flags, 0, correlation, 1, 2, 5,
+                        6, 0);
+}
+
+void maker_gpu(struct maker *maker, unsigned thread, enum ls_gpu_kind kind, unsigned flags,
+               unsigned kinds, struct ls_rec_gpu work) {
+    work.head = (struct ls_record){.size = sizeof work,
+                                   .type = LS_REC_GPU,
+                                   .flags = (uint8_t)flags,
+                                   .api = (uint16_t)kind,
+                                   .kinds = (uint8_t)kinds};
+    maker_raw(maker, thread, &work, sizeof work);
+}
+
+void maker_gpu_clock(struct maker *maker, unsigned thread, uint64_t tick, uint64_t width,
+                     uint64_t gpu) {
+    struct ls_rec_gpu_clock record = {.head = {.size = sizeof record, .type = LS_REC_GPU_CLOCK},
+                                      .ticks = MADE_START + tick,
+                                      .width = width,
+                                      .gpu_ns = MADE_GPU + gpu};
+    maker_raw(maker, thread, &record, sizeof record);
+}
+
 /* Room for any record but a long one. */
 static uint8_t buffer[LS_RECORD_LARGEST];
 
@@ -245,6 +288,16 @@ void maker_kernel(struct maker *maker, unsigned thread, uint32_t id, const char 
     begin(LS_REC_KERNEL, (uint32_t)(sizeof *record + strlen(name) + 1));
     record->id = id;
     strcpy(record->name, name);
+    put(maker, thread);
+}
+
+void maker_gpu_state(struct maker *maker, unsigned thread, uint64_t tick, enum ls_gpu_state state,
+                     const char *text) {
+    struct ls_rec_gpu_state *record = (struct ls_rec_gpu_state *)buffer;
+    begin(LS_REC_GPU_STATE, (uint32_t)(offsetof(struct ls_rec_gpu_state, text) + strlen(text) + 1));
+    record->ticks = MADE_START + tick;
+    record->state = state;
+    strcpy(record->text, text);
     put(maker, thread);
 }
 

@@ -15,7 +15,8 @@
 #include "layoutspy/api.h"
 #include "layoutspy/format.h"
 
-#define MADE_START UINT64_C(1000000) /* ticks: long before now */
+#define MADE_START UINT64_C(1000000)           /* ticks: long before now */
+#define MADE_GPU UINT64_C(1700000000000000000) /* CUPTI's clock at the start */
 #define MADE_THREADS 64
 #define MADE_FILE (64u << 20)
 
@@ -51,6 +52,32 @@ void maker_call_flags(struct maker *maker, unsigned thread, enum ls_api api, uin
 #define maker_call_with(maker, thread, api, start, end, stack, flags, kinds, device, ...)          \
     maker_call_flags(maker, thread, LS_API_##api, start, end, 0, stack, flags, kinds, device,      \
                      (const uint64_t[LS_FIELD_MAX]){__VA_ARGS__})
+
+/* The same, numbered by CUPTI, in context 1. */
+void maker_numbered(struct maker *maker, unsigned thread, enum ls_api api, uint64_t start,
+                    uint64_t end, unsigned flags, uint32_t stack, uint32_t correlation,
+                    const uint64_t *field);
+#define maker_call_numbered(maker, thread, api, start, end, flags, stack, correlation, ...)        \
+    maker_numbered(maker, thread, LS_API_##api, start, end, flags, stack, correlation,             \
+                   (const uint64_t[LS_FIELD_MAX]){__VA_ARGS__})
+/* A launch of kernel 1, and work of the GPU: its head and what is no part of `work` is made. */
+void maker_launch(struct maker *maker, unsigned thread, uint64_t start, uint64_t end,
+                  unsigned flags, uint32_t correlation);
+void maker_gpu(struct maker *maker, unsigned thread, enum ls_gpu_kind kind, unsigned flags,
+               unsigned kinds, struct ls_rec_gpu work);
+#define maker_kernel_run(maker, thread, from, to, number)                                          \
+    maker_gpu(maker, thread, LS_GPU_KERNEL, 0, 0,                                                  \
+              (struct ls_rec_gpu){.start = MADE_GPU + (from),                                      \
+                                  .end = MADE_GPU + (to),                                          \
+                                  .correlation = (number),                                         \
+                                  .context = 1,                                                    \
+                                  .stream = 7,                                                     \
+                                  .value = {1, 2 | 3ull << 32 | 4ull << 48, 5, 6}})
+/* MADE_GPU + gpu of CUPTI's clock was at tick MADE_START + tick. */
+void maker_gpu_clock(struct maker *maker, unsigned thread, uint64_t tick, uint64_t width,
+                     uint64_t gpu);
+void maker_gpu_state(struct maker *maker, unsigned thread, uint64_t tick, enum ls_gpu_state state,
+                     const char *text);
 
 void maker_stack(struct maker *maker, unsigned thread, uint32_t id, uint32_t modules,
                  uint32_t depth, const uint64_t *address);

@@ -158,6 +158,20 @@ static void write_mixture(unsigned *seed) {
         if (rand_r(seed) % 16 == 0)
             maker_seal(&maker, t);
     }
+    maker_gpu_clock(&maker, 4, 5, 10, 0);
+    maker_gpu_state(&maker, 4, 6, LS_GPU_STATE_ON, "on");
+    for (uint32_t i = 1; i <= 60; i++) {
+        unsigned t = 1 + (unsigned)rand_r(seed) % 5;
+        maker_launch(&maker, 1 + t % 3, 30 * i, 30 * i + 5, t % 2 ? LS_CALL_NESTED : 0, i);
+        maker_gpu(&maker, 4, 1 + (enum ls_gpu_kind)(i % (LS_GPU_KINDS - 1)), 1, i % 256,
+                  (struct ls_rec_gpu){.start = MADE_GPU + 30 * i,
+                                      .end = MADE_GPU + 30 * i + 9,
+                                      .correlation = i,
+                                      .value = {1, 2, 3, 4}});
+        if (i % 20 == 0)
+            maker_gpu_clock(&maker, 4, 30 * i, 10, 30 * i);
+    }
+    maker_gpu_state(&maker, 4, 3000, LS_GPU_STATE_OFF, "off");
     maker_call(&maker, 1, cudaMallocArray, 9000, 9001, 0x9000, 10, 4, 0, 0x2020, 0);
     maker_call(&maker, 1, cudaDeviceReset, 9010, 9011, 0);
 }
@@ -189,6 +203,9 @@ static void test_scribbled_over(void **state) {
         if (rand_r(&seed) % 4 == 0)
             assert_int_equal(ftruncate(maker.fd, LS_SPOOL_HEADER_SIZE + rand_r(&seed) % 100000), 0);
         collect();
+        maker_ask(&maker, "SELECT SUM(duration_ns), SUM(queued_ns) FROM kernel_run");
+        maker_ask(&maker, "SELECT SUM(total_ns) FROM gpu_time");
+        maker_ask(&maker, "SELECT SUM(bytes) FROM gpu_copy");
         teardown(state);
         setup(state);
     }

@@ -26,6 +26,9 @@ static union {
     struct ls_rec_census census;
     struct ls_rec_storage storage;
     struct ls_rec_tensor tensor;
+    struct ls_rec_gpu gpu;
+    struct ls_rec_gpu_clock gpu_clock;
+    struct ls_rec_gpu_state gpu_state;
     uint8_t bytes[512];
 } r;
 
@@ -51,6 +54,50 @@ static void test_call(void **state) {
     r.head.api = LS_API_COUNT;
     assert_int_equal(ls_record_check(&r, sizeof r), 0);
     r.head.api = LS_API___cudaRegisterFunction; /* has no record */
+    assert_int_equal(ls_record_check(&r, sizeof r), 0);
+}
+
+/* One word more, and only with the flag. */
+static void test_numbered_call(void **state) {
+    (void)state;
+    size_t size = sizeof r.call + 8 * (size_t)ls_api_info[LS_API_cudaMalloc].field_count;
+    begin(LS_REC_CALL, size + 8);
+    r.head.api = LS_API_cudaMalloc;
+    assert_int_equal(ls_record_check(&r, sizeof r), 0);
+    r.head.flags = LS_CALL_CORRELATED | LS_CALL_CUPTI;
+    assert_int_equal(ls_record_check(&r, sizeof r), size + 8);
+    assert_int_equal(ls_record_check(&r, size), 0);
+    r.head.size = (uint16_t)size;
+    assert_int_equal(ls_record_check(&r, sizeof r), 0);
+}
+
+static void test_gpu(void **state) {
+    (void)state;
+    begin(LS_REC_GPU, sizeof r.gpu);
+    for (uint16_t kind = 0; kind <= LS_GPU_KINDS; kind++) {
+        r.head.api = kind;
+        bool good = kind > LS_GPU_NONE && kind < LS_GPU_KINDS;
+        assert_int_equal(ls_record_check(&r, sizeof r), good ? sizeof r.gpu : 0);
+    }
+    r.head.api = LS_GPU_KERNEL;
+    assert_int_equal(ls_record_check(&r, sizeof r.gpu - 8), 0);
+    r.head.size += 8;
+    assert_int_equal(ls_record_check(&r, sizeof r), 0);
+    begin(LS_REC_GPU_CLOCK, sizeof r.gpu_clock);
+    assert_int_equal(ls_record_check(&r, sizeof r), sizeof r.gpu_clock);
+    r.head.size -= 8;
+    assert_int_equal(ls_record_check(&r, sizeof r), 0);
+    size_t text = offsetof(struct ls_rec_gpu_state, text);
+    begin(LS_REC_GPU_STATE, text + 8);
+    for (uint32_t s = 0; s <= LS_GPU_STATES; s++) {
+        r.gpu_state.state = s;
+        bool good = s == LS_GPU_STATE_ON || s == LS_GPU_STATE_OFF;
+        assert_int_equal(ls_record_check(&r, sizeof r), good ? text + 8 : 0);
+    }
+    r.gpu_state.state = LS_GPU_STATE_ON;
+    memset(r.gpu_state.text, 'x', 8); /* does not end */
+    assert_int_equal(ls_record_check(&r, sizeof r), 0);
+    r.head.size = 16; /* cut off in its fields */
     assert_int_equal(ls_record_check(&r, sizeof r), 0);
 }
 
@@ -211,6 +258,7 @@ int main(void) {
         cmocka_unit_test(test_stack),  cmocka_unit_test(test_strings_end_inside),
         cmocka_unit_test(test_python), cmocka_unit_test(test_mark),
         cmocka_unit_test(test_census), cmocka_unit_test(test_tensor),
+        cmocka_unit_test(test_gpu),    cmocka_unit_test(test_numbered_call),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,94 @@
+/*
+ * bench_ingest.c - how fast the collector takes in launches, without and with a kernel's run each.
+ *
+ * A million of each, in parts, as from a program that is alive; only the taking in is timed. Prints
+ * rows a second of this process's time, and what the end takes of it. Started by ./run.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <time.h>
+
+#include <cmocka.h>
+
+#include "ingest.h"
+#include "spool_maker.h"
+
+#define RUNS 1000000u
+#define PART 100000u
+#define CUPTI_THREAD 9
+
+static struct maker maker;
+
+/* Of this process: others may be at work on the machine. */
+static double seconds(void) {
+    struct timespec ts;
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &ts);
+    return (double)ts.tv_sec + (double)ts.tv_nsec * 1e-9;
+}
+
+static void check(bool good, const char *why) {
+    if (!good) {
+        fprintf(stderr, "bench-ingest: %s\n", why);
+        exit(1);
+    }
+}
+
+static double take(struct ls_ingest *ingest, bool all) {
+    char why[512];
+    double before = seconds();
+    check(ls_ingest_drain(ingest, all, why, sizeof why) >= 0, why);
+    return seconds() - before;
+}
+
+static void bench(const char *what, bool gpu) {
+    char why[512];
+    double time = 0;
+    struct stat st;
+    struct ls_spool *spool = calloc(1, sizeof *spool);
+    struct ls_ingest *ingest = calloc(1, sizeof *ingest);
+    maker_open(&maker, true);
+    maker_kernel(&maker, CUPTI_THREAD, 1, "kernel");
+    check(ls_spool_open(spool, maker.spool, why, sizeof why) == LS_SPOOL_OK, why);
+    check(ls_ingest_open(ingest, spool, why, sizeof why), why);
+    for (uint32_t from = 0; from < RUNS; from += PART) {
+        for (uint32_t i = from; i < from + PART; i++)
+            maker_launch(&maker, 1 + i % 4, 1000 * (uint64_t)i, 1000 * (uint64_t)i + 900, 0, i + 1);
+        for (uint32_t i = from; gpu && i < from + PART; i++) {
+            if (i % 400 == 0) /* a buffer of CUPTI's */
+                maker_gpu_clock(&maker, CUPTI_THREAD, 1000 * (uint64_t)(from + PART), 100,
+                                1000 * (uint64_t)(from + PART));
+            maker_kernel_run(&maker, CUPTI_THREAD, 1000 * (uint64_t)i + 2000,
+                             1000 * (uint64_t)i + 2900, i + 1);
+        }
+        time += take(ingest, false);
+    }
+    double before = seconds();
+    take(ingest, true);
+    check(ls_ingest_finish(ingest, why, sizeof why), why);
+    double end = seconds() - before;
+    ls_ingest_close(ingest);
+    ls_spool_close(spool);
+    free(ingest);
+    free(spool);
+    stat(maker.trace, &st);
+    printf("%-28s %8.0f rows/s, %5.2f s in all, the end %.2f s, %3.0f bytes a launch", what,
+           (gpu ? 2 : 1) * RUNS / time, time, end, (double)st.st_size / RUNS);
+    if (gpu)
+        printf(", %lld matched",
+               (long long)maker_number(&maker, "SELECT SUM(count) FROM gpu_count WHERE "
+                                               "status='matched'"));
+    putchar('\n');
+    maker_close(&maker);
+}
+
+int main(void) {
+    bench("launches", false);
+    bench("launches and kernels' runs", true);
+    return 0;
+}

@@ -1,0 +1,72 @@
+"""The hooks alone, CUPTI alone, and both: the same allocations and copies."""
+
+from collections import Counter
+
+import pytest
+
+from harness import APPS, LIBRARY, app
+
+MODES = {
+    "hooks": {"LAYOUTSPY_CUPTI": "off"},
+    "cupti": {"LAYOUTSPY_HOOKS": "off", "LAYOUTSPY_CUPTI": "full"},
+    "both": {"LAYOUTSPY_CUPTI": "full"},
+}
+PROGRAMS = ["everycall", "leaky", "managed", "async_pools", "peers", "mapped", "small_copies", "graphs"]
+
+
+def allocations(trace):
+    """How large another process's memory is only the driver says, whom a callback cannot ask."""
+    return Counter(tuple(row) for row in trace.rows(
+        "SELECT kind, device, CASE kind WHEN 'ipc' THEN NULL ELSE size END, api, free_api, end_ns IS NULL"
+        " FROM all_allocation"))
+
+
+def copies(trace):
+    """Of a batch that failed, CUPTI alone knows what had been copied by then."""
+    return Counter(tuple(row) for row in trace.rows(
+        "SELECT CASE status WHEN 0 THEN direction || src_kind || dst_kind END, bytes, api, is_async, status"
+        " FROM all_copy"))
+
+
+# Without hooks nothing starts the recording but the driver's way in.
+def recorded(harness, program, mode, out):
+    env = dict(MODES[mode], CUDA_INJECTION64_PATH=str(LIBRARY))
+    outcome = harness.record([app(program)], out=out, more_env=env, devices=2)
+    assert outcome.status == 0, repr(outcome)
+    trace = harness.trace(harness.folder / out)
+    assert trace.lost() == {}
+    return trace
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_three_ways(harness, program):
+    if not (APPS / program).exists():
+        pytest.fail(f"{program} is not built")
+    traces = {mode: recorded(harness, program, mode, f"{mode}.db") for mode in MODES}
+    for mode in ("cupti", "both"):
+        assert traces[mode].one("SELECT state FROM coverage WHERE layer = 'cupti'") == "on"
+        for facts in (allocations, copies):
+            hooks, other = facts(traces["hooks"]), facts(traces[mode])
+            assert other == hooks, f"{mode}: more {other - hooks}, less {hooks - other}"
+
+
+# Programs that no preload sees: their runtime is inside them. By LD_PRELOAD the driver's way in has to be
+# set too (`layoutspy run` does); it does alone as well.
+@pytest.mark.parametrize("preload", [True, False], ids=["preloaded", "injected"])
+def test_static_runtime(harness, preload):
+    env = harness.environment(preload=preload, LAYOUTSPY_CUPTI="full", CUDA_INJECTION64_PATH=str(LIBRARY))
+    outcome = harness.run([app("static_cudart")], env, preload_standin=False)
+    harness.settle()
+    assert outcome.same_as(harness.plain([app("static_cudart")], preload_standin=False)), repr(outcome)
+    counts = harness.assert_true()
+    assert counts["recorded"] > 20
+    trace = harness.trace()
+    assert trace.one("SELECT COUNT(*) FROM api_call WHERE flags & 8") == counts["recorded"]
+
+
+def test_static_runtime_by_run(harness):
+    done = harness.layoutspy("run", "-o", harness.out, "--", *harness.command([app("static_cudart")]),
+                             env=harness.environment(preload=False, out=None, LAYOUTSPY_CUPTI="full"))
+    assert done.status == 0, repr(done)
+    harness.settle()
+    harness.assert_true()
