@@ -8,6 +8,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "layoutspy/table.h"
+
 enum rule_what {
     RULE_MODULE,
     RULE_FOLDER,
@@ -110,10 +112,31 @@ static bool is_starter(const struct ls_site_frame *frame) {
     return rule && rule->what == RULE_STARTER;
 }
 
+/* Whether it is a function of the runtime's or the driver's, by its name: one that is linked in
+ * statically lies in the program's own module. */
+static bool is_entry(const struct ls_site_frame *frame) {
+    if (frame->python || !frame->function || strncmp(frame->function, "cu", 2) != 0)
+        return false;
+    for (int api = 1; api < LS_API_COUNT; api++)
+        if ((ls_api_info[api].lib == LS_LIB_CUDART || ls_api_info[api].lib == LS_LIB_CUDA) &&
+            strcmp(ls_api_info[api].name, frame->function) == 0)
+            return true;
+    return false;
+}
+
+/* What is inside of such a function is its own business, wherever it lies. */
+static int first_outside(const struct ls_site_frame *frame, int count) {
+    int first = 0;
+    for (int i = 0; i < count; i++)
+        if (is_entry(&frame[i]))
+            first = i + 1;
+    return first;
+}
+
 int ls_site_choose(const struct ls_site_frame *frame, int count) {
     int chosen = -1;
     enum ls_site_level best = LS_SITE_NEVER;
-    for (int i = 0; i < count && best != LS_SITE_USER; i++) {
+    for (int i = first_outside(frame, count); i < count && best != LS_SITE_USER; i++) {
         enum ls_site_level level = ls_site_level(&frame[i]);
         if (level == LS_SITE_NAMELESS && i > 0 && is_starter(&frame[i - 1]))
             continue;

@@ -27,7 +27,7 @@ bool ls_cupti_started(void);
 
 /* Stop and go on (`layoutspy ctl`): CUPTI is left as if we had never been there. False: not now,
  * try again soon. */
-bool ls_cupti_pause(void);
+bool ls_cupti_pause(const char *reason);
 void ls_cupti_resume(void);
 
 /* Have CUPTI hand over what it holds, within `ms` milliseconds or not at all. */

@@ -4,6 +4,7 @@
  * Only what record_layout.def names is read, and nothing beyond the record's end: a version that is
  * newer than this file has more to say, an older one less. Any thread, busy inside layoutspy.
  */
+#include <stdatomic.h>
 #include <string.h>
 
 #include "abi.h"
@@ -11,6 +12,7 @@
 #include "layoutspy/format.h"
 #include "names.h"
 #include "spool.h"
+#include "state.h"
 
 struct view {
     const uint8_t *at;
@@ -168,6 +170,13 @@ static const struct reader *reader_of(uint32_t activity) {
     return NULL;
 }
 
+/* Not the first runs alone: those are unlike the others. */
+static bool is_left_out(const struct reader *reader) {
+    static _Atomic uint32_t runs;
+    uint32_t every = ls_session.env.kernel_sample;
+    return every > 1 && reader->kind == LS_GPU_KERNEL && atomic_fetch_add(&runs, 1) % every != 0;
+}
+
 void ls_gpu_record(struct ls_thread *self, struct ls_gpu_reading *reading, const void *record,
                    size_t room) {
     const struct view view = {record, room, self, &reading->names};
@@ -183,6 +192,8 @@ void ls_gpu_record(struct ls_thread *self, struct ls_gpu_reading *reading, const
         ls_spool_lost(self, LS_LOST_GPU_RECORDS, 1);
         return;
     }
+    if (is_left_out(reader))
+        return;
     struct ls_rec_gpu out = {
         .head = {.size = sizeof out, .type = LS_REC_GPU, .api = (uint16_t)reader->kind},
     };

@@ -39,6 +39,17 @@ static void say_coverage(struct ls_thread *self, enum ls_client_state state, con
                              why);
 }
 
+/* Counts and sums of kernels are then a part of what there was. */
+static void say_sample(struct ls_thread *self) {
+    char text[200];
+    if (ls_session.env.kernel_sample <= 1 || ls_session.env.cupti == LS_CUPTI_COPIES)
+        return;
+    snprintf(text, sizeof text,
+             "GPU times of one run in %u (LAYOUTSPY_KERNEL_SAMPLE): counts and sums are of these",
+             ls_session.env.kernel_sample);
+    ls_describe_coverage(self, "kernels", "partial", text);
+}
+
 void ls_cupti_start(struct ls_thread *self) {
     char path[PATH_MAX] = "", why[300] = "";
     enum ls_client_state state = LS_CLIENT_REFUSED;
@@ -54,6 +65,7 @@ void ls_cupti_start(struct ls_thread *self) {
         ls_flush_end();
     } else {
         say_version(self, path);
+        say_sample(self);
         ls_flush_before_exit();
         ls_ask_again(); /* for a second time */
     }
@@ -64,8 +76,8 @@ bool ls_cupti_started(void) {
     return ls_client_state() != LS_CLIENT_NONE;
 }
 
-bool ls_cupti_pause(void) {
-    return ls_client_pause("stopped by `layoutspy ctl`");
+bool ls_cupti_pause(const char *reason) {
+    return ls_client_pause(reason);
 }
 
 void ls_cupti_resume(void) {

@@ -43,7 +43,7 @@ static double seconds(void) {
 }
 
 static bool stop(void) {
-    if (!ls_cupti_pause())
+    if (!ls_cupti_pause("stopped by `layoutspy ctl`"))
         return false;
     snprintf(stopped_since, sizeof stopped_since, "stopped by `layoutspy ctl` at %.3f s",
              seconds());

@@ -64,6 +64,12 @@ static enum ls_cupti_mode cupti_mode(const char *value) {
     return value && !strcmp(value, "full") ? LS_CUPTI_FULL : LS_CUPTI_AUTO;
 }
 
+/* A count of at least 1. */
+static uint32_t parse_count(const char *text) {
+    uint64_t value = parse_size(text, 1);
+    return value > UINT32_MAX ? UINT32_MAX : (uint32_t)value;
+}
+
 void ls_env_read(struct ls_env *env) {
     const char *disable = get("LAYOUTSPY_DISABLE");
     env->disabled = getauxval(AT_SECURE) || (disable && !is_off(disable));
@@ -72,6 +78,8 @@ void ls_env_read(struct ls_env *env) {
     const char *graphs = get("LAYOUTSPY_GRAPHS");
     env->hooks = !is_off(get("LAYOUTSPY_HOOKS"));
     env->graph_nodes = graphs && !strcmp(graphs, "nodes");
+    env->measure = parse_count(get("LAYOUTSPY_MEASURE"));
+    env->kernel_sample = parse_count(get("LAYOUTSPY_KERNEL_SAMPLE"));
     env->cupti = cupti_mode(get("LAYOUTSPY_CUPTI"));
     env->census = census_when(get("LAYOUTSPY_CENSUS"));
     env->out = get("LAYOUTSPY_OUT");

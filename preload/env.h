@@ -24,9 +24,13 @@ struct ls_env {
     bool graph_nodes; /* LAYOUTSPY_GRAPHS=nodes: each kernel of a graph's launch, not the whole */
     enum ls_census_when census;
     enum ls_cupti_mode cupti;
-    const char *out;       /* LAYOUTSPY_OUT: path or pattern, NULL where unset or empty */
-    const char *collector; /* LAYOUTSPY_COLLECTOR: path, "none", or NULL */
-    uint64_t spool_max;    /* LAYOUTSPY_SPOOL_MAX, bytes; suffixes K M G T */
+    uint32_t
+        measure; /* LAYOUTSPY_MEASURE: one step in so many is not recorded; 1: none is left out */
+    uint32_t kernel_sample; /* LAYOUTSPY_KERNEL_SAMPLE: one run of a kernel in so many is kept; 1:
+                               each */
+    const char *out;        /* LAYOUTSPY_OUT: path or pattern, NULL where unset or empty */
+    const char *collector;  /* LAYOUTSPY_COLLECTOR: path, "none", or NULL */
+    uint64_t spool_max;     /* LAYOUTSPY_SPOOL_MAX, bytes; suffixes K M G T */
 };
 
 #define LS_SPOOL_MAX_DEFAULT (1ull << 30)

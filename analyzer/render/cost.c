@@ -34,11 +34,27 @@ static bool read_cost(sqlite3 *db, struct cost *cost) {
     return true;
 }
 
+/* Steps with and without recording, where the program ran both (LAYOUTSPY_MEASURE). */
+static void put_measured(sqlite3 *db, FILE *out) {
+    int64_t with = ls_query_meta_int(db, 0, "cost.step_with_ns");
+    int64_t without = ls_query_meta_int(db, 0, "cost.step_without_ns");
+    struct ls_human ns[2];
+    if (with > 0 && without > 0)
+        fprintf(
+            out,
+            "           measured: a step takes %.3f times as long as without recording (medians "
+            "of %" PRId64 " and %" PRId64 " steps, %s and %s)\n",
+            (double)with / (double)without, ls_query_meta_int(db, 0, "cost.steps_with"),
+            ls_query_meta_int(db, 0, "cost.steps_without"), ls_human_ns(&ns[0], with),
+            ls_human_ns(&ns[1], without));
+}
+
 int ls_render_cost(sqlite3 *db, FILE *out) {
     struct ls_human share, run, calls, each, start, buffers, spent;
     struct cost cost;
     if (!read_cost(db, &cost)) {
         fputs("unknown: too few calls were timed\n", out);
+        put_measured(db, out);
         return SQLITE_OK;
     }
     fprintf(out, "about %s of %s (%s %s at %s)", ls_human_share(&share, cost.share),
@@ -50,6 +66,7 @@ int ls_render_cost(sqlite3 *db, FILE *out) {
         fprintf(out, "; %s of CUPTI's buffers read in %s, beside the program",
                 ls_human_count(&buffers, cost.buffers), ls_human_ns(&spent, cost.buffers_ns));
     fputc('\n', out);
+    put_measured(db, out);
     return SQLITE_OK;
 }
 

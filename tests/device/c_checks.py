@@ -1,5 +1,5 @@
 """Programs of tests/device/programs, recorded: each counted by itself, the trace must say the same,
-and the program must print and end as without us."""
+and the program must print and end as without us. By the hooks alone, and by hooks and CUPTI."""
 
 import json
 import os
@@ -9,6 +9,17 @@ import shutil
 from checks import Failed, Skipped
 
 COUNTED = re.compile(r"^counts: (\{.*\})$", re.MULTILINE)
+
+PROGRAMS = ("memory", "copies", "small_copies", "pools", "streams", "graphs", "oom", "kernels")
+BY_CUPTI = {"LAYOUTSPY_CUPTI": "full", "COUNT_ALL": "1"}
+
+# Of several threads that begin together, one may have begun a call as CUPTI was switched on.
+AT_THE_START = 2
+
+# Copies that were not captured and have no GPU time; those of them that began while CUPTI was on.
+UNTIMED = """SELECT COUNT(*) AS n, COALESCE(SUM(NOT EXISTS (SELECT 1 FROM cupti_gap AS g WHERE c.start_ns >= g.start_ns
+    AND (g.end_ns IS NULL OR c.start_ns <= g.end_ns))), 0) AS outside
+    FROM all_copy AS c WHERE status = 0 AND gpu_ns IS NULL AND call_id NOT IN (SELECT id FROM call WHERE flags & 2)"""
 
 # program -> work that it captures: copies and memsets, launches
 CAPTURED = {"graphs": (12, 0), "kernels": (0, 5)}
@@ -67,12 +78,18 @@ def figures(counted):
             f"{sum(n for n, _ in copies)} copies of {sum(b for _, b in copies)} bytes in {len(copies)} kinds")
 
 
-def recorded(bench, name, *arguments):
+def with_cupti(bench):
+    """A program beside no toolkit finds the CUPTI that was carried."""
+    before = os.environ.get("LD_LIBRARY_PATH")
+    return {"LD_LIBRARY_PATH": f"{bench.carry / 'cupti'}:{before}" if before else bench.carry / "cupti"}
+
+
+def recorded(bench, name, *arguments, **env):
     """The program without us and with us: its outcomes, and the trace."""
     argv = [bench.program(name), *arguments]
     trace = bench.new_trace("-".join([name, *arguments]))
-    without = bench.run(argv)
-    outcome = bench.run(argv, trace=trace)
+    without = bench.run(argv, env=with_cupti(bench))
+    outcome = bench.run(argv, trace=trace, env={**with_cupti(bench), "LAYOUTSPY_CUPTI": "off", **env})
     if not outcome.same_as(without):
         raise Failed(f"with layoutspy: {outcome} | without: {without}")
     if outcome.out.startswith("unsupported"):
@@ -108,6 +125,31 @@ def program(bench, name):
             raise Failed(f"captured: {row}, not {CAPTURED[name]}")
         text += ", captures undisturbed"
     return f"{text}; {without.seconds:.2f} s without us, {outcome.seconds:.2f} with"
+
+
+def by_cupti(bench, name):
+    """Hooks and CUPTI together: what passes beside the hooks is there, too, and nothing is there twice."""
+    trace = bench.new_trace(f"{name}-cupti")
+    outcome = bench.run([bench.program(name)], trace=trace, env={**with_cupti(bench), **BY_CUPTI})
+    if outcome.status != 0:
+        raise Failed(f"with CUPTI: {outcome}")
+    if outcome.out.startswith("unsupported"):
+        raise Skipped(outcome.out.splitlines()[0])
+    counted = counted_of(outcome)[0]
+    state = bench.sql(trace, "SELECT state, detail FROM coverage WHERE layer = 'cupti'")
+    wrong = differences(counted, trace_counts(bench, trace)) + lost(bench, trace)
+    if not state or state[0]["state"] != "on":
+        wrong.append(f"CUPTI: {state}")
+    if wrong:
+        raise Failed("\n".join(wrong))
+    row = bench.sql(trace, "SELECT COUNT(*) AS n, SUM(flags & 8 <> 0) AS alone FROM api_call")[0]
+    work = {r["kind"]: r["n"] for r in bench.sql(trace, "SELECT kind, SUM(count) AS n FROM gpu_count GROUP BY kind")}
+    untimed = bench.sql(trace, UNTIMED)[0]
+    if untimed["outside"] > AT_THE_START:
+        raise Failed(f"{untimed['outside']} copies have no time, though CUPTI was on; the GPU's work: {work}")
+    return (f"{figures(counted)}; {row['n']} calls, {row['alone'] or 0} by CUPTI alone; the GPU's work: {work}; "
+            f"{untimed['n']} copies without a time, {untimed['outside']} of them after CUPTI was on"), {
+                "work": work, "untimed": untimed["n"], "untimed_though_on": untimed["outside"]}
 
 
 def ending(bench, how, status):
@@ -147,25 +189,11 @@ def sticky(bench):
     return f"{failed} failed calls; {said.split('counts')[0]}"
 
 
-def static(bench):
-    """A statically linked runtime is beside what can be seen: `run` must say so, and no more."""
-    argv = [bench.program("static")]
-    if bench.run(argv).status != 0:
-        raise Skipped("a statically linked runtime does not start on this device")
-    trace = bench.new_trace("static")
-    outcome = bench.run([bench.command, "run", "-o", trace, "--", *bench.runner, *argv], runner=False)
-    if outcome.status != 0 or trace.exists():
-        raise Failed(f"{outcome}, trace {trace.exists()}")
-    if "no CUDA call was seen" not in outcome.err:
-        raise Failed(f"no word that nothing was seen: {outcome}")
-    return outcome.err.strip().splitlines()[-1]
-
-
 def run_verb(bench):
     """`layoutspy run` ends as its command does, sums up, and its trace is the same."""
     trace = bench.new_trace("run")
     outcome = bench.run([bench.command, "run", "-o", trace, "--", *bench.runner, bench.program("memory"), "exit7"],
-                        runner=False)
+                        runner=False, env=with_cupti(bench))
     if outcome.status != 7:
         raise Failed(f"not the command's status: {outcome}")
     text = judge(bench, trace, counted_of(outcome)[0], "memory.c")
@@ -205,17 +233,19 @@ def nvidia_smi(bench):
     return done.out.strip().replace("\n", "; ")
 
 
-def check_all(bench):
+def check_device(bench):
     """False where there is no device to check."""
-    bench.check("nvidia-smi", nvidia_smi)
-    if not bench.check("command", carried_libraries) or not bench.check("device", device):
-        return False
-    for name in ("memory", "copies", "small_copies", "pools", "streams", "graphs", "oom", "kernels"):
+    bench.check("nvidia-smi", nvidia_smi, state="INFO")
+    return bench.check("command", carried_libraries) and bench.check("device", device)
+
+
+def check_all(bench):
+    for name in PROGRAMS:
         bench.check(name, program, name)
+    for name in PROGRAMS:
+        bench.check(f"{name}-cupti", by_cupti, name)
     bench.check("ipc", ipc)
     for how, status in (("exit7", 7), ("_exit3", 3), ("abort", -6), ("kill", -9)):
         bench.check(f"ending-{how}", ending, how, status)
     bench.check("sticky-error", sticky)
     bench.check("run", run_verb)
-    bench.check("static-runtime", static)
-    return True

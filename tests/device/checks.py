@@ -1,5 +1,5 @@
 """What the checks on a real device share: running programs with and without layoutspy, each with a
-time limit, asking their traces, and one line per check.
+time limit, asking their traces, and one line per check, with its figures.
 
 Standard library only. Traces are read by the carried `layoutspy sql`, which also waits for the
 collector.
@@ -18,6 +18,7 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
+STATES = ("PASS", "FAIL", "INFO", "SKIP")
 TRACES_MAX = 15 << 20  # bytes of the archive of traces: what is larger is left out, and named
 
 
@@ -45,7 +46,7 @@ class Bench:
 
     def __init__(self, carry, seconds):
         self.start = time.monotonic()
-        self.deadline = self.start + seconds
+        self.deadline = self.part_deadline = self.start + seconds
         self.carry = Path(carry)
         self.library = self.carry / "lib" / "liblayoutspy.so"
         self.command = self.carry / "bin" / "layoutspy"
@@ -57,14 +58,22 @@ class Bench:
         self.out = Path(out) if out else self.folder / "out"
         self.out.mkdir(parents=True, exist_ok=True)
         self.log = open(self.out / "log", "w", buffering=1)
-        self.counts = {"ok": 0, "FAILED": 0, "skipped": 0}
+        self.part = ""
+        self.results = []
         self.failed_traces = set()
         self.traces = []
+        self.found = {}  # what was looked for once: torch, the device
+
+    def begin_part(self, name, seconds):
+        """All that runs from now on has this long, and no longer than is left of the whole."""
+        self.part = name
+        self.part_deadline = min(self.deadline, time.monotonic() + seconds)
+        self.log.write(f"---- {name}, {self.deadline - time.monotonic():.0f} s left\n")
 
     # ---- running --------------------------------------------------------------------------------
 
     def left(self):
-        return self.deadline - time.monotonic()
+        return self.part_deadline - time.monotonic()
 
     def program(self, name):
         path = self.carry / "programs" / name
@@ -77,7 +86,9 @@ class Bench:
         if "LAYOUTSPY_BUILD" in os.environ and self.runner:
             env["LAYOUTSPY_BUILD"] = os.environ["LAYOUTSPY_BUILD"]  # the simulated device's
         if trace:
-            env["LD_PRELOAD"], env["LAYOUTSPY_OUT"] = str(self.library), str(trace)
+            env["LAYOUTSPY_OUT"] = str(trace)
+            if not (more.get("CUDA_INJECTION64_PATH")):  # the other way in
+                env["LD_PRELOAD"] = str(self.library)
         env.update({k: str(v) for k, v in more.items()})
         return env
 
@@ -94,13 +105,23 @@ class Bench:
         try:
             out, err = process.communicate(timeout=seconds)
         except subprocess.TimeoutExpired:
-            os.killpg(process.pid, signal.SIGKILL)
-            out, err = process.communicate()
+            out, err = self.kill(process)
             self.note(command, process.returncode, out, err, seconds)
             raise Failed(f"{shlex.join(command)} did not end within {seconds:.0f} s") from None
+        except BaseException:
+            self.kill(process)
+            raise
         took = time.monotonic() - began
         self.note(command, process.returncode, out, err, took)
         return Outcome(process.returncode, out.decode(errors="replace"), err.decode(errors="replace"), took)
+
+    def kill(self, process):
+        """With all its children. One that hangs in the driver may not even die of this."""
+        os.killpg(process.pid, signal.SIGKILL)
+        try:
+            return process.communicate(timeout=5)
+        except subprocess.TimeoutExpired:
+            return b"", b"it cannot be killed"
 
     def note(self, command, status, out, err, seconds):
         self.log.write(f"$ {shlex.join(command)}\n  status {status}, {seconds:.2f} s\n")
@@ -113,6 +134,16 @@ class Bench:
         self.traces.append(trace)
         return trace
 
+    def start_process(self, command, trace=None, env=None):
+        """One that is talked to by its input and output; whoever starts it ends it."""
+        if self.left() < 1:
+            raise Skipped("no time left")
+        command = self.runner + [str(c) for c in command]
+        self.log.write(f"$ {shlex.join(command)} &\n")
+        return subprocess.Popen(command, env=self.environment(trace, **(env or {})), cwd=self.folder,
+                                stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                stderr=open(self.folder / "stderr", "ab"), start_new_session=True)
+
     def sql(self, trace, query):
         """A trace's rows, as dictionaries."""
         done = self.run([self.command, "sql", "--json", trace, query], runner=False)
@@ -122,23 +153,37 @@ class Bench:
 
     # ---- results --------------------------------------------------------------------------------
 
-    def say(self, state, name, text):
-        self.counts[state] += 1
-        line = f"{state} {name}: {text}"
+    def say(self, state, name, text, figures=None):
+        one = {"part": self.part, "name": name, "state": state, "text": " | ".join(str(text).splitlines()),
+               "figures": figures or {}, "at_s": round(time.monotonic() - self.start, 1)}
+        self.results.append(one)
+        line = f"{state} {name}: {one['text']}"
         print(line, flush=True)
         self.log.write(line + "\n")
+        self.save()  # whatever ends us: what was found by then is there
 
-    def check(self, name, function, *arguments):
-        """One check: `function` returns its figures, or raises. True if it holds."""
+    def counts(self):
+        return {state: sum(one["state"] == state for one in self.results) for state in STATES}
+
+    def save(self):
+        beside = self.out / "results.json.new"
+        beside.write_text(json.dumps({"seconds": round(time.monotonic() - self.start, 1), "counts": self.counts(),
+                                      "results": self.results}, indent=1))
+        beside.replace(self.out / "results.json")
+
+    def check(self, name, function, *arguments, state="PASS"):
+        """One check: `function` returns its text, or that and its figures, or raises. True if it holds.
+        state "INFO": what it finds is told, and cannot fail but by a fault."""
         before = len(self.traces)
         try:
-            self.say("ok", name, function(self, *arguments))
+            told = function(self, *arguments)
+            self.say(state, name, *(told if isinstance(told, tuple) else (told,)))
             return True
         except Skipped as reason:
-            self.say("skipped", name, reason)
+            self.say("SKIP", name, reason)
         except Exception as found:  # a fault of the check itself must not end the others
             text = str(found) if isinstance(found, Failed) else f"{type(found).__name__}: {found}"
-            self.say("FAILED", name, " | ".join(text.splitlines()) or repr(found))
+            self.say("FAIL", name, text or repr(found), getattr(found, "figures", None))
             self.failed_traces.update(self.traces[before:])
         return False
 
@@ -163,18 +208,36 @@ class Bench:
         if left_out:
             self.log.write(f"not in the archive, too large: {' '.join(left_out)}\n")
 
+    def summarize(self):
+        """summary.txt: every line, by part, and how many of each."""
+        lines, part = [], None
+        for one in self.results:
+            if one["part"] != part:
+                part = one["part"]
+                lines += ["", f"== {part}"]
+            lines.append(f"{one['state']} {one['name']}: {one['text']}")
+        counts = self.counts()
+        last = "{PASS} passed, {FAIL} failed, {SKIP} skipped, {INFO} told".format(**counts)
+        failed = [one["name"] for one in self.results if one["state"] == "FAIL"]
+        lines += ["", last + (f"; failed: {' '.join(failed)}" if failed else ""),
+                  f"{time.monotonic() - self.start:.0f} s in all"]
+        (self.out / "summary.txt").write_text("\n".join(lines[1:]) + "\n")
+        return last
+
     def finish(self):
+        self.part = "end"
         try:
             self.pack_traces()
         except OSError as reason:
-            self.say("FAILED", "traces", f"cannot be packed: {reason}")
-        self.log.write(f"{time.monotonic() - self.start:.0f} s in all\n")
-        line = "{ok} passed, {FAILED} failed, {skipped} skipped".format(**self.counts)
-        self.log.write(line + "\n")
+            self.say("FAIL", "traces", f"cannot be packed: {reason}")
+        self.save()
+        last = self.summarize()
+        self.log.write(last + "\n")
         self.log.close()
         if self.out.parent != self.folder:
             shutil.rmtree(self.folder, ignore_errors=True)
         else:
-            print(f"traces and log: {self.out}")
-        print(line, flush=True)
-        return 1 if self.counts["FAILED"] or not self.counts["ok"] else 0
+            print(f"traces, log, summary.txt and results.json: {self.out}")
+        print(last, flush=True)
+        counts = self.counts()
+        return 1 if counts["FAIL"] or not counts["PASS"] else 0

@@ -44,7 +44,7 @@ struct count_sum {
     unsigned long long calls, bytes;
 };
 
-/* Memory that is there now. unseen: made by a way that nobody records (no row, but a kind). */
+/* Memory that is there now. unseen: made by a way that no hook records (no row, but a kind). */
 struct count_life {
     const char *address;
     size_t size;
@@ -60,6 +60,7 @@ static struct {
     struct count_sum memsets;
     unsigned long long launches, graph_launches, failed;
     int unasked; /* the program's error is pending: nobody may ask what unknown host memory is */
+    int all; /* $COUNT_ALL: CUPTI tells of what no hook sees, and what memory is without asking */
 } counted = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 static const char *const count_kinds[COUNT_KINDS] = {
@@ -139,7 +140,7 @@ static inline void count_copy(int status, const void *dst, const void *src, size
                     : kind == cudaMemcpyDeviceToHost ? COUNT_D2H
                     : kind == cudaMemcpyHostToHost   ? COUNT_H2H
                                                      : COUNT_D2D;
-    if (counted.unasked) {
+    if (counted.unasked && !counted.all) {
         from = from == 0 ? COUNT_UNKNOWN : from;
         to = to == 0 ? COUNT_UNKNOWN : to;
     }
@@ -214,6 +215,7 @@ static inline void count_print(void) {
 }
 
 __attribute__((constructor)) static void count_at_exit(void) {
+    counted.all = getenv("COUNT_ALL") != NULL;
     atexit(count_print);
 }
 
@@ -232,8 +234,9 @@ __attribute__((constructor)) static void count_at_exit(void) {
 #define COUNT_MEMSET(call, bytes) COUNT_CALL(call, count_memset(count_status, bytes))
 #define COUNT_ONE(call, what) COUNT_CALL(call, count_one(count_status, what))
 
-/* Memory that no recorded call made. */
-#define COUNT_UNSEEN(ptr, size, kind) count_made(0, ptr, size, kind, 1)
+/* Memory that no call made which a hook sees. */
+#define COUNT_UNSEEN(ptr, size, kind) count_made(0, ptr, size, kind, !counted.all)
+#define COUNT_UNSEEN_FREED(ptr) count_freed(0, ptr)
 
 #define cudaMalloc(out, size) COUNT_MADE((cudaMalloc)(out, size), out, size, COUNT_DEVICE)
 #define cudaMallocPitch(out, pitch, width, height)                                                 \

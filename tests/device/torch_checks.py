@@ -37,7 +37,18 @@ def pythons():
 
 
 def find_torch(bench):
-    """The first python whose torch sees a device, and what it said."""
+    """The first python whose torch sees a device, and what it said. Looked for once."""
+    if "torch" not in bench.found:
+        try:
+            bench.found["torch"] = look_for_torch(bench)
+        except (Failed, Skipped) as reason:
+            bench.found["torch"] = reason
+    if isinstance(bench.found["torch"], Exception):
+        raise Skipped(str(bench.found["torch"]))
+    return bench.found["torch"]
+
+
+def look_for_torch(bench):
     said = []
     for python in pythons():
         looked = bench.run([python, "-c", "import importlib.util as u; print(bool(u.find_spec('torch')))"],
@@ -179,27 +190,41 @@ def cost(bench, python, loop):
     return " ".join(outcome.out.split()[1:])
 
 
-def check_all(bench):
-    found = []
+def look(bench):
+    return "{1}, {0}".format(*find_torch(bench))
 
-    def probe(bench):
-        found.extend(find_torch(bench))
-        return f"{found[1]}, {found[0]}"
 
-    if not bench.check("pytorch", probe):
+def has_torch(bench):
+    """Says that a part is skipped where it is not there."""
+    try:
+        return bool(find_torch(bench))
+    except Skipped as reason:
+        bench.say("SKIP", bench.part, reason)
+        return False
+
+
+def check_training(bench):
+    if not has_torch(bench):
         return
+    python = find_torch(bench)[0]
     for allocator in ALLOCATORS:
         made = []
 
         def make(bench, allocator=allocator, made=made):
-            made.append(Training(bench, found[0], allocator))
+            made.append(Training(bench, python, allocator))
             return same_output(bench, made[0])
 
         if not bench.check(f"pytorch-output{allocator}", make):
             continue
         for name, check in (("copies", copies), ("kept", kept_lines), ("blocks", blocks), ("audit", audit)):
             bench.check(f"pytorch-{name}{allocator}", check, made[0])
+
+
+def check_workloads(bench):
+    if not has_torch(bench):
+        return
+    python = find_torch(bench)[0]
     for name in WORKLOADS:
-        bench.check(f"pytorch-{name}", workload, found[0], name)
+        bench.check(f"pytorch-{name}", workload, python, name)
     for loop in ("cnn", "transformer", "resnet", "inference"):
-        bench.check(f"pytorch-cost-{loop}", cost, found[0], loop)
+        bench.check(f"pytorch-cost-{loop}", cost, python, loop, state="INFO")

@@ -4,7 +4,7 @@ from collections import Counter
 
 import pytest
 
-from harness import APPS, LIBRARY, app
+from harness import APPS, LIBRARY, app, site_matches
 
 MODES = {
     "hooks": {"LAYOUTSPY_CUPTI": "off"},
@@ -62,6 +62,8 @@ def test_static_runtime(harness, preload):
     assert counts["recorded"] > 20
     trace = harness.trace()
     assert trace.one("SELECT COUNT(*) FROM api_call WHERE flags & 8") == counts["recorded"]
+    sites = [finding["site"] for finding in harness.findings() if finding["kind"] == "leak"]
+    assert len(sites) == 1 and site_matches(sites[0], "static_cudart.c", "leak", "leak"), sites
 
 
 def test_static_runtime_by_run(harness):
@@ -70,3 +72,39 @@ def test_static_runtime_by_run(harness):
     assert done.status == 0, repr(done)
     harness.settle()
     harness.assert_true()
+
+
+def test_kernel_sample(harness):
+    """One run in four has times; the launches are all there."""
+    outcome = harness.record([app("leaky")], more_env={"LAYOUTSPY_CUPTI": "full", "LAYOUTSPY_KERNEL_SAMPLE": "4"})
+    assert outcome.status == 0, repr(outcome)
+    harness.assert_true()
+    trace = harness.trace()
+    launches = trace.one("SELECT COUNT(*) FROM api_call WHERE class = 'launch'")
+    assert trace.one("SELECT COUNT(*) FROM kernel_run") == (launches + 3) // 4
+    assert "one run in 4" in trace.one("SELECT detail FROM coverage WHERE layer = 'kernels' AND state = 'partial'")
+
+
+def test_copies_alone(harness):
+    outcome = harness.record([app("leaky")], more_env={"LAYOUTSPY_CUPTI": "copies"})
+    assert outcome.status == 0, repr(outcome)
+    harness.assert_true()
+    trace = harness.trace()
+    assert trace.one("SELECT COUNT(*) FROM kernel_run") == 0
+    assert trace.one("SELECT COUNT(*) FROM all_copy WHERE gpu_ns IS NULL") == 0
+
+
+def test_cost_measured_in_the_run(harness):
+    """Of the marked steps one in three is left out; the others are as long as they are."""
+    outcome = harness.record([app("marked_steps"), "60"], more_env={"LAYOUTSPY_CUPTI": "full", "LAYOUTSPY_MEASURE": "3"})
+    assert (outcome.status, outcome.out) == (0, "60 steps\n"), repr(outcome)
+    trace = harness.trace()
+    with_, without = (int(trace.meta(f"cost.steps_{word}") or 0) for word in ("with", "without"))
+    assert 30 <= with_ <= 40 and 15 <= without <= 20, (with_, without)
+    for word in ("with", "without"):
+        assert 1_000_000 < int(trace.meta(f"cost.step_{word}_ns")) < 50_000_000
+    copies = trace.one("SELECT COUNT(*) FROM all_copy")
+    assert 60 * 4 - 4 * (without + 2) <= copies < 60 * 4, copies
+    info = harness.layoutspy("info", harness.out)
+    assert "times as long as without recording" in info.out
+    assert "LAYOUTSPY_MEASURE" in info.out

@@ -71,6 +71,21 @@ static void test_runtime_inside_the_program(void **state) {
     assert_int_equal(ls_site_choose(frames, COUNT(frames)), 3);
 }
 
+/* A static runtime has functions inside, under names that no rule can know. */
+static void test_inside_of_an_entry(void **state) {
+    (void)state;
+    const struct ls_site_frame frames[] = {
+        FRAME("/usr/lib/libcupti.so.13", "tell"),
+        {.module = "/home/me/app", .main_program = true, .function = "tool_callback"},
+        {.module = "/home/me/app", .main_program = true, .function = "cuMemAlloc_v2"},
+        {.module = "/home/me/app", .main_program = true, .function = "inner_alloc"},
+        {.module = "/home/me/app", .main_program = true, .function = "cudaMalloc"},
+        {.module = "/home/me/app", .main_program = true, .function = "grab"},
+        {.module = "/home/me/app", .main_program = true, .function = "main"},
+    };
+    assert_int_equal(ls_site_choose(frames, COUNT(frames)), 5);
+}
+
 static void test_text(void **state) {
     (void)state;
     char text[64];
@@ -229,6 +244,7 @@ int main(void) {
         cmocka_unit_test(test_framework_is_passed),
         cmocka_unit_test(test_nobody),
         cmocka_unit_test(test_runtime_inside_the_program),
+        cmocka_unit_test(test_inside_of_an_entry),
         cmocka_unit_test(test_text),
         cmocka_unit_test(test_python_own_file),
         cmocka_unit_test(test_python_package),

@@ -117,6 +117,9 @@ static void strangers(unsigned char *pageable, unsigned char *pinned, unsigned c
     CHECK(driver.free(managed));
     CHECK(driver.host_free(host));
     CHECK(driver.free(memory));
+    COUNT_UNSEEN_FREED(managed);
+    COUNT_UNSEEN_FREED(host);
+    COUNT_UNSEEN_FREED(memory);
 }
 
 int main(void) {

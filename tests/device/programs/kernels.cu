@@ -27,3 +27,16 @@ extern "C" void launch_add_one(int *data, int count, cudaStream_t stream) {
 extern "C" void launch_write_nowhere(void) {
     write_nowhere<<<1, 32>>>((int *)16);
 }
+
+__global__ void busy(float *data, int count, int rounds) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    float value = i < count ? data[i] : 0;
+    for (int round = 0; round < rounds; round++)
+        value = value * 0.999f + 1.0f;
+    if (i < count)
+        data[i] = value;
+}
+
+extern "C" void launch_busy(float *data, int count, int rounds, cudaStream_t stream) {
+    busy<<<(count + 255) / 256, 256, 0, stream>>>(data, count, rounds);
+}
