@@ -122,10 +122,13 @@ static void scan_call(sqlite3_stmt *stmt, void *context) {
         scan->ingest->out_of_memory = true;
 }
 
-/* The calls that are among the last ones no more, and a few of what they may have been made in. */
+/* The calls that are among the last ones no more, and a few of what they may have been made in.
+ * Which of their copies are one is found out from the begin, and the latest ones' state is kept. */
 static void scan_gone(struct ls_ingest *ingest) {
     int64_t first = ls_gpu_calls_oldest(&ingest->gpu.calls);
     struct scan scan = {ingest, {.closed = note_closed, .context = ingest}};
+    struct ls_passed *passed = ingest->passed_copy;
+    uint32_t threads = ingest->passed_threads;
     char sql[200];
     if (!ingest->gpu.gone && ingest->gpu.calls.first == 0)
         return;
@@ -133,7 +136,12 @@ static void scan_gone(struct ls_ingest *ingest) {
              "SELECT id,start_ns,start_ns+duration_ns,thread,api,flags,correlation FROM call "
              "WHERE id<%lld ORDER BY id",
              (long long)(first + AROUND));
+    ingest->passed_copy = NULL;
+    ingest->passed_threads = 0;
     ls_db_each(&ingest->db, sql, scan_call, &scan);
+    free(ingest->passed_copy);
+    ingest->passed_copy = passed;
+    ingest->passed_threads = threads;
     ls_gpu_calls_destroy(&scan.calls);
 }
 

@@ -203,14 +203,34 @@ static void test_long_ago(void **state) {
                         "matched1cublasDestroy_v2,unmatched");
 }
 
+/* A copy of long ago has its own time, whatever the thread's later ones were made in. */
+static void test_copies_long_ago(void **state) {
+    (void)state;
+    uint64_t start = now();
+    maker_call_numbered(&maker, 1, cudaMemcpyAsync, start, start + 1, 0, 0, 1, 1, 2, 64, 3, 0);
+    for (uint32_t i = 2; i < 210000; i++)
+        maker_call(&maker, 1, cudaDeviceSynchronize, start + 10 * i, start + 10 * i + 1, 0);
+    start += 2200000;
+    maker_call_numbered(&maker, 1, cudaMemcpyAsync, start + 1, start + 2, LS_CALL_NESTED, 0, 2, 1,
+                        2, 64, 3, 0);
+    maker_call(&maker, 1, cublasDestroy_v2, start, start + 3, 0x5);
+    while (now() < start + 3)
+        continue;
+    assert_int_equal(once(), LS_COLLECTED_LIVE);
+    copy_of(CUPTI_THREAD, start - 2200000 + 50, 1);
+    die();
+    assert_int_equal(once(), LS_COLLECTED);
+    assert_string_equal(maker_ask(&maker, "SELECT group_concat(IFNULL(gpu_ns,'-')) FROM "
+                                          "(SELECT * FROM all_copy ORDER BY start_ns)"),
+                        "3,-");
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup_clock, teardown)
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        TEST(test_each_record),
-        TEST(test_passed_on),
-        TEST(test_killed_at_random),
-        TEST(test_long_ago),
+        TEST(test_each_record), TEST(test_passed_on),       TEST(test_killed_at_random),
+        TEST(test_long_ago),    TEST(test_copies_long_ago),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
