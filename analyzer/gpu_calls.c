@@ -98,29 +98,30 @@ static void close_call(struct ls_gpu_calls *calls, uint64_t number) {
         calls->closed(call, calls->context);
 }
 
-/* The thread's open calls that lie in `outer`, which has returned, learn of it. Where nothing is
- * around that one, they are complete. */
+/* The thread's open calls that lie in `outer`, which has returned, learn of it: the last ones,
+ * since those that began before it had completed by then. Where nothing is around it, all are
+ * complete. */
 static void return_from(struct ls_gpu_calls *calls, struct ls_gpu_nest *nest,
                         const struct ls_timed_call *outer, int64_t copy) {
     uint16_t api = outer->record->head.api;
     bool nested = outer->record->head.flags & LS_CALL_NESTED;
-    for (size_t i = 0; i < nest->count; i++) {
-        if (nest->at[i] < calls->first) /* gone */
-            continue;
-        struct ls_gpu_call *call = &calls->at[place_of(calls, nest->at[i])];
-        if (call->start_ns >= outer->start_ns) {
-            if (of_library(api)) {
-                call->under = outer->id;
-                call->under_api = api;
-            }
-            if (call->copy && copy)
-                call->copy = copy;
+    for (size_t i = nest->count; i > 0 && nest->at[i - 1] >= calls->first; i--) {
+        struct ls_gpu_call *call = &calls->at[place_of(calls, nest->at[i - 1])];
+        if (call->start_ns < outer->start_ns)
+            break;
+        if (of_library(api)) {
+            call->under = outer->id;
+            call->under_api = api;
         }
-        if (!nested || nest->count >= NEST_MOST)
-            close_call(calls, nest->at[i]);
+        if (call->copy && copy)
+            call->copy = copy;
     }
-    if (!nested || nest->count >= NEST_MOST)
-        nest->count = 0;
+    if (nested && nest->count < NEST_MOST)
+        return;
+    for (size_t i = 0; i < nest->count; i++)
+        if (nest->at[i] >= calls->first) /* not gone */
+            close_call(calls, nest->at[i]);
+    nest->count = 0;
 }
 
 static bool add(struct ls_gpu_calls *calls, const struct ls_timed_call *call, int64_t copy) {
