@@ -50,6 +50,7 @@ static void wait(_Atomic uint32_t *at, uint32_t value, uint64_t ns) {
 static void flush(bool forced) {
     uint64_t before = ls_ticks();
     ls_cupti.cuptiActivityFlushAll(forced);
+    atomic_store(&hangs, false);
     ls_cost_add(LS_COST_FLUSHES, 1);
     ls_cost_add(LS_COST_FLUSH_TICKS, ls_ticks() - before);
 }
@@ -140,13 +141,14 @@ bool ls_flush_now(bool forced, unsigned ms) {
     uint32_t wish = atomic_fetch_add(&wished, 1) + 1;
     uint64_t now = ls_ns(CLOCK_MONOTONIC), end = now + ms * UINT64_C(1000000);
     bool given_up = atomic_load(&hangs) || !ls_flush_wake();
-    while ((int32_t)(atomic_load(&done) - wish) < 0 && !given_up) {
-        wait(&done, wish - 1, end - now);
+    for (uint32_t seen; (int32_t)((seen = atomic_load(&done)) - wish) < 0 && !given_up;) {
+        wait(&done, seen, end - now);
         now = ls_ns(CLOCK_MONOTONIC);
         given_up = now >= end;
     }
     bool is_done = (int32_t)(atomic_load(&done) - wish) >= 0;
-    atomic_store(&hangs, !is_done);
+    if (!is_done)
+        atomic_store(&hangs, true); /* until it comes back */
     errno = saved;
     return is_done;
 }
