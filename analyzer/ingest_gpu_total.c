@@ -174,28 +174,64 @@ static void say_rows(struct ls_ingest *ingest) {
     say(ingest, "kernels", "partial", text);
 }
 
+/* The rows of cupti_gap: one after the other, by time. */
+struct gaps {
+    struct ls_ingest *ingest;
+    struct {
+        int64_t start_ns, end_ns;
+    } * at;
+    size_t count, room;
+    int64_t launched, copied; /* calls that began in one */
+};
+
+static void load_gap(sqlite3_stmt *stmt, void *context) {
+    struct gaps *gaps = context;
+    void *more = ls_ingest_room(gaps->at, gaps->count, &gaps->room, sizeof *gaps->at);
+    if (!more) {
+        gaps->ingest->out_of_memory = true;
+        return;
+    }
+    gaps->at = more;
+    gaps->at[gaps->count].start_ns = sqlite3_column_int64(stmt, 0);
+    gaps->at[gaps->count++].end_ns =
+        sqlite3_column_type(stmt, 1) == SQLITE_NULL ? INT64_MAX : sqlite3_column_int64(stmt, 1);
+}
+
+static void count_call(sqlite3_stmt *stmt, void *context) {
+    struct gaps *gaps = context;
+    int64_t start_ns = sqlite3_column_int64(stmt, 0);
+    size_t low = 0, high = gaps->count; /* the last one that began by then is before `low` */
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (gaps->at[middle].start_ns <= start_ns)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    if (low > 0 && start_ns < gaps->at[low - 1].end_ns)
+        ++*(sqlite3_column_int(stmt, 1) ? &gaps->copied : &gaps->launched);
+}
+
 /* Where CUPTI was never on, its own line in `coverage` says why. */
 static void say_gaps(struct ls_ingest *ingest) {
-    struct ls_trace_db *db = &ingest->db;
+    struct gaps gaps = {.ingest = ingest};
     struct ls_human launches, copies;
     char text[300];
-    static const char during[] =
-        "SELECT COUNT(*) FROM call JOIN cupti_gap AS g ON call.start_ns>=g.start_ns AND "
-        "(g.end_ns IS NULL OR call.start_ns<g.end_ns) WHERE status=0 AND NOT flags&3 AND api IN "
-        "(SELECT id FROM api WHERE class";
-    int64_t gaps = ls_db_number(db, "SELECT COUNT(*) FROM cupti_gap");
-    if (gaps == 0)
-        return;
-    snprintf(text, sizeof text, "%s IN ('launch','graph'))", during);
-    int64_t launched = ls_db_number(db, text);
-    snprintf(text, sizeof text, "%s='copy')", during);
-    int64_t copied = ls_db_number(db, text);
-    if (launched == 0 && copied == 0)
+    ls_db_each(&ingest->db, "SELECT start_ns,end_ns FROM cupti_gap ORDER BY start_ns", load_gap,
+               &gaps);
+    if (gaps.count > 0)
+        ls_db_each(&ingest->db,
+                   "SELECT start_ns,api IN (SELECT id FROM api WHERE class='copy') FROM call "
+                   "WHERE status=0 AND NOT flags&3 AND api IN (SELECT id FROM api WHERE class IN "
+                   "('launch','graph','copy'))",
+                   count_call, &gaps);
+    free(gaps.at);
+    if (gaps.launched == 0 && gaps.copied == 0)
         return;
     snprintf(text, sizeof text,
              "%s launches and %s copies have no GPU times: CUPTI did not record for us when they "
              "began (cupti_gap)",
-             ls_human_count(&launches, launched), ls_human_count(&copies, copied));
+             ls_human_count(&launches, gaps.launched), ls_human_count(&copies, gaps.copied));
     say(ingest, "gpu-times", "partial", text);
 }
 

@@ -234,6 +234,7 @@ CREATE TABLE gpu_clock(gpu_ns INTEGER, ts_ns INTEGER, width_ns INTEGER);
 
 -- From ts_ns on CUPTI recorded for us (state 1), or did not (2). detail: why.
 CREATE TABLE gpu_state(id INTEGER PRIMARY KEY, ts_ns INTEGER, state INTEGER, detail TEXT);
+CREATE INDEX gpu_state_ts ON gpu_state(ts_ns);
 
 -- Records of the GPU whose call has not come yet, as in `gpu_work`; gone at the end. For the
 -- collector alone.
@@ -438,12 +439,12 @@ CREATE VIEW gpu_time AS SELECT name, demangled, short, SUM(count) AS count, SUM(
 -- When CUPTI did not record for us: calls that began then have no GPU times. end_ns NULL: to the end.
 CREATE VIEW cupti_gap AS
     SELECT s.ts_ns AS start_ns,
-        (SELECT MIN(n.ts_ns) FROM gpu_state AS n WHERE n.ts_ns > s.ts_ns OR n.ts_ns = s.ts_ns AND n.id > s.id) AS end_ns,
+        (SELECT n.ts_ns FROM gpu_state AS n WHERE (n.ts_ns, n.id) > (s.ts_ns, s.id) ORDER BY n.ts_ns, n.id LIMIT 1) AS end_ns,
         s.detail AS reason FROM gpu_state AS s WHERE s.state = 2
     UNION ALL
-    SELECT (SELECT start_ns FROM call WHERE id = 1), MIN(ts_ns), 'CUPTI was not on yet' FROM gpu_state
-        HAVING MIN(ts_ns) > (SELECT start_ns FROM call WHERE id = 1)
-            AND (SELECT state FROM gpu_state ORDER BY ts_ns, id LIMIT 1) = 1;
+    SELECT call.start_ns, first.ts_ns, 'CUPTI was not on yet'
+        FROM (SELECT * FROM gpu_state ORDER BY ts_ns, id LIMIT 1) AS first JOIN call ON call.id = 1
+        WHERE first.state = 1 AND first.ts_ns > call.start_ns;
 
 -- Copies as the GPU made them; all_copy has the calls. direction and kinds: CUPTI's word.
 CREATE VIEW gpu_copy AS SELECT start_ns, end_ns, end_ns - start_ns AS duration_ns,
