@@ -11,6 +11,7 @@
 #include "cupti/cupti.h"
 #include "cupti/flush.h"
 #include "describe.h"
+#include "measure.h"
 #include "wrap.h"
 
 #define FLUSH_MS 500
@@ -42,18 +43,19 @@ static double seconds(void) {
     return (double)(ls_ns(CLOCK_MONOTONIC) - ls_session.header->clock[0].mono_ns) / 1e9;
 }
 
-static bool stop(void) {
+/* False: not now. */
+static bool stop(uint64_t epoch) {
     if (!ls_cupti_pause("stopped by `layoutspy ctl`"))
         return false;
     snprintf(stopped_since, sizeof stopped_since, "stopped by `layoutspy ctl` at %.3f s",
              seconds());
     say(stopped_since);
     ls_session_wake_collector();
-    uint64_t epoch = atomic_load(&ls_live->epoch);
     atomic_store(&ls_ask_stopped, epoch);
-    if (!atomic_compare_exchange_strong(&ls_live->epoch, &epoch, LS_EPOCH_OFF))
+    bool stopped = atomic_compare_exchange_strong(&ls_live->epoch, &epoch, LS_EPOCH_OFF);
+    if (!stopped)
         atomic_store(&ls_ask_stopped, 0);
-    return true;
+    return stopped;
 }
 
 static void start(void) {
@@ -72,7 +74,9 @@ static bool answer(struct ls_spool_header *header) {
     uint32_t now = atomic_load(&header->requests);
     bool wanted = atomic_load(&header->stop_wanted) != 0;
     uint64_t epoch = atomic_load(&ls_live->epoch);
-    if (wanted && epoch != LS_EPOCH_OFF && epoch != 0 && !stop())
+    if (wanted && ls_measure_leaves_out()) /* when that step is over */
+        return false;
+    if (wanted && epoch != LS_EPOCH_OFF && epoch != 0 && !stop(epoch))
         return false;
     if (!wanted && atomic_load(&ls_ask_stopped))
         start();

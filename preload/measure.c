@@ -29,8 +29,8 @@ struct times {
 static struct {
     _Atomic bool taken;
     uint32_t steps;
-    uint64_t begun; /* CLOCK_MONOTONIC; 0: no step runs */
-    uint64_t epoch; /* of the session, while a step is left out; else 0 */
+    uint64_t begun;         /* CLOCK_MONOTONIC; 0: no step runs */
+    _Atomic uint64_t epoch; /* of the session, while a step is left out; else 0 */
     struct times with, without;
 } measured;
 
@@ -85,15 +85,20 @@ static void leave_out(void) {
     if (epoch == 0 || epoch == LS_EPOCH_OFF || !ls_cupti_pause("a step that is left out"))
         return;
     say_partial();
-    if (atomic_compare_exchange_strong(&ls_live->epoch, &epoch, LS_EPOCH_OFF))
-        measured.epoch = epoch;
+    atomic_store(&measured.epoch, epoch);
+    if (!atomic_compare_exchange_strong(&ls_live->epoch, &epoch, LS_EPOCH_OFF))
+        atomic_store(&measured.epoch, 0);
 }
 
 static void go_on(void) {
     uint64_t off = LS_EPOCH_OFF;
-    atomic_compare_exchange_strong(&ls_live->epoch, &off, measured.epoch);
-    measured.epoch = 0;
+    atomic_compare_exchange_strong(&ls_live->epoch, &off, atomic_load(&measured.epoch));
+    atomic_store(&measured.epoch, 0);
     ls_cupti_resume();
+}
+
+bool ls_measure_leaves_out(void) {
+    return atomic_load(&measured.epoch) != 0;
 }
 
 static bool is_wanted(void) {
@@ -108,9 +113,9 @@ void ls_measure_ended(void) {
     uint64_t now = ls_ns(CLOCK_MONOTONIC);
     struct ls_slow slow = ls_slow_begin();
     if (measured.begun && measured.steps > WARM_UP)
-        add(measured.epoch ? &measured.without : &measured.with, now - measured.begun);
+        add(ls_measure_leaves_out() ? &measured.without : &measured.with, now - measured.begun);
     measured.begun = 0;
-    if (measured.epoch) {
+    if (ls_measure_leaves_out()) {
         go_on();
         tell();
     }
@@ -127,4 +132,8 @@ void ls_measure_begun(void) {
     measured.begun = ls_ns(CLOCK_MONOTONIC);
     ls_slow_end(slow);
     atomic_store(&measured.taken, false);
+}
+
+void ls_measure_fork_reset(void) {
+    memset(&measured, 0, sizeof measured);
 }

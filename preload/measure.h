@@ -8,8 +8,15 @@
 #ifndef LS_MEASURE_H
 #define LS_MEASURE_H
 
+#include <stdbool.h>
+
 /* Around the mark of a step: the step before it has ended, and the new one begins. */
 void ls_measure_ended(void);
 void ls_measure_begun(void);
+
+/* Nothing is recorded now, since a step is left out. Any thread. */
+bool ls_measure_leaves_out(void);
+
+void ls_measure_fork_reset(void);
 
 #endif

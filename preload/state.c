@@ -21,6 +21,7 @@
 #include "cupti/cupti.h"
 #include "kernels.h"
 #include "lock.h"
+#include "measure.h"
 #include "modules.h"
 #include "on_call.h"
 #include "spool.h"
@@ -73,6 +74,7 @@ static void forget_parent(void) {
     ls_kernels_fork_reset();
     ls_census_fork_reset();
     ls_ask_fork_reset();
+    ls_measure_fork_reset();
     ls_cupti_fork_reset();
     ls_session.header = NULL;
     atomic_store(&ls_session.threads, 0);
@@ -143,8 +145,8 @@ uint32_t ls_session_wake_collector(void) {
 __attribute__((destructor)) static void closing(void) {
     struct ls_spool_header *header = ls_session.header;
     uint64_t epoch = epoch_now();
-    bool off = epoch == 0 || (epoch == LS_EPOCH_OFF && !atomic_load(&ls_ask_stopped));
-    if (off || !header || ls_session.pid != getpid())
+    bool paused = atomic_load(&ls_ask_stopped) || ls_measure_leaves_out();
+    if (epoch == 0 || (epoch == LS_EPOCH_OFF && !paused) || !header || ls_session.pid != getpid())
         return;
     int saved = errno;
     ls_cupti_end();

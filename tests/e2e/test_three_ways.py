@@ -108,3 +108,12 @@ def test_cost_measured_in_the_run(harness):
     info = harness.layoutspy("info", harness.out)
     assert "times as long as without recording" in info.out
     assert "LAYOUTSPY_MEASURE" in info.out
+
+
+def test_ends_in_a_step_that_is_left_out(harness):
+    """The program ends itself, which is no crash, though nothing is recorded at that moment."""
+    outcome = harness.record([app("marked_steps"), "60"], more_env={"LAYOUTSPY_CUPTI": "full", "LAYOUTSPY_MEASURE": "61"})
+    assert outcome.status == 0, repr(outcome)
+    trace = harness.trace()
+    assert trace.one("SELECT COUNT(*) FROM live_allocation") == 1 # its end is in the last step
+    assert trace.meta("ended") == "exit"
