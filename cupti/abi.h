@@ -34,6 +34,16 @@ struct ls_cupti_api_data {
     uint32_t correlation;
 };
 
+/* CUpti_SubscriberParams, to its last member, of 13.3: only where `size` reaches that far is it
+ * there. */
+struct ls_cupti_subscriber_params {
+    size_t size;
+    const char *name;
+    char *old_name;
+    size_t old_size;
+    uint8_t several;
+};
+
 /* CUpti_ActivityKind */
 enum ls_cupti_activity {
     LS_ACTIVITY_COPY = 1,          /* MEMCPY */

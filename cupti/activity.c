@@ -43,6 +43,8 @@ static _Atomic int state[LS_BUFFERS + 1]; /* enum buffer_state */
 static _Atomic uint64_t refused;          /* requests, not told yet */
 static _Atomic uint64_t ignored;
 static _Atomic(ls_cupti_completed_fn) foreign;
+static void *_Atomic subscriber; /* see ls_activity_reads_as() */
+static _Atomic int out;          /* buffers that are OUT */
 
 static uint8_t *buffer_of(uint32_t index) {
     return base + (size_t)(index - 1) * STRIDE;
@@ -130,8 +132,10 @@ bool ls_activity_prepare(void) {
 void ls_activity_reclaim(void) {
     for (uint32_t index = 1; index <= LS_BUFFERS; index++) {
         int expected = OUT;
-        if (atomic_compare_exchange_strong(&state[index], &expected, READING))
+        if (atomic_compare_exchange_strong(&state[index], &expected, READING)) {
+            atomic_fetch_sub(&out, 1);
             give_back(index, LS_BUFFER_SIZE);
+        }
     }
 }
 
@@ -142,10 +146,12 @@ void ls_activity_requested(uint8_t **buffer, size_t *size, size_t *records) {
     *records = 0; /* as many as fit */
     *size = index ? LS_BUFFER_SIZE : 0;
     *buffer = index ? buffer_of(index) : NULL;
-    if (index)
+    if (index) {
+        atomic_fetch_add(&out, 1);
         atomic_store(&state[index], OUT);
-    else
+    } else {
         atomic_fetch_add(&refused, 1);
+    }
 }
 
 /* ---- full buffers ---- */
@@ -153,8 +159,9 @@ void ls_activity_requested(uint8_t **buffer, size_t *size, size_t *records) {
 /* The next record after *record (NULL: the first), and whether there is one. What lies outside of
  * the buffer, or does not lead on, ends it as an error does. */
 static int next_record(uint8_t *buffer, size_t valid, const uint8_t **record) {
-    void *at = (void *)*record;
-    int result = ls_cupti.cuptiActivityGetNextRecord(buffer, valid, &at);
+    void *at = (void *)*record, *as = atomic_load(&subscriber);
+    int result = as ? ls_cupti.cuptiActivityGetNextRecord_v2(as, buffer, valid, &at)
+                    : ls_cupti.cuptiActivityGetNextRecord(buffer, valid, &at);
     const uint8_t *found = at;
     if (result != LS_CUPTI_OK)
         return result;
@@ -228,9 +235,19 @@ void ls_activity_completed(void *context, uint32_t stream, uint8_t *buffer, size
     ls_cupti_completed_fn owner = atomic_load(&foreign);
     if (!index && owner && buffer)
         owner(context, stream, buffer, size, valid);
-    else if (index && atomic_compare_exchange_strong(&state[index], &expected, READING))
+    else if (index && atomic_compare_exchange_strong(&state[index], &expected, READING)) {
+        atomic_fetch_sub(&out, 1);
         take(context, stream, index, valid < LS_BUFFER_SIZE ? valid : LS_BUFFER_SIZE);
+    }
     errno = saved;
+}
+
+void ls_activity_reads_as(void *of) {
+    atomic_store(&subscriber, of);
+}
+
+int ls_activity_out(void) {
+    return atomic_load(&out);
 }
 
 void ls_activity_foreign(void (*completed)(void *, uint32_t, uint8_t *, size_t, size_t)) {

@@ -38,6 +38,12 @@ void ls_activity_completed(void *context, uint32_t stream, uint8_t *buffer, size
 /* The callback that another client's buffers belong to, still out when we took over; NULL: none. */
 void ls_activity_foreign(void (*completed)(void *, uint32_t, uint8_t *, size_t, size_t));
 
+/* Whose records they are: of a subscriber that is one of several (CUPTI 13.3); NULL: nobody's. */
+void ls_activity_reads_as(void *subscriber);
+
+/* Buffers of ours that CUPTI has. */
+int ls_activity_out(void);
+
 /* CUPTI is gone, and with it what it had: buffers that are out are taken back unread. Nothing of
  * CUPTI's may run. */
 void ls_activity_reclaim(void);

@@ -26,8 +26,7 @@
 /* Calls of a thread that only CUPTI tells of, from enter to exit. */
 struct ls_cupti_call {
     uint32_t depth;
-    uint32_t
-        turn; /* ls_client_turn() when they began: the ends of an earlier one's are never told */
+    uint32_t turn; /* ls_client_turn() when they began: ends of an earlier one's are never told */
     struct {
         struct ls_call call;
         uint64_t launch[LS_FIELD_MAX]; /* what the driver was asked to launch for it */
@@ -112,8 +111,10 @@ static void claim(struct ls_thread *self, uint16_t how, const struct ls_cupti_ap
 static void begin(struct ls_thread *self, struct ls_cupti_id id, const void *frame,
                   const struct ls_cupti_api_data *data) {
     struct ls_cupti_call *calls = open_calls(self);
-    if (calls && calls->depth == DEPTH)
-        calls->depth = 0; /* ends that were never told */
+    if (calls && calls->depth == DEPTH) { /* ends that were never told */
+        ls_spool_lost(self, LS_LOST_CUPTI_CALLS, DEPTH);
+        calls->depth = 0;
+    }
     if (!calls) {
         ls_spool_lost(self, LS_LOST_CUPTI_CALLS, 1);
         return;

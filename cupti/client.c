@@ -32,7 +32,6 @@ static _Atomic uint64_t epoch;      /* the session that it is the state of */
 static _Atomic(void *) borrowed;    /* another client's subscriber, while ON with it */
 static struct ls_switches switches; /* what is on, while ON */
 static _Atomic uint32_t caller;     /* thread that calls CUPTI for us; 0: none */
-static _Atomic int32_t out;         /* our buffers that CUPTI has */
 static _Atomic bool paused, ended, told;
 static unsigned failures; /* to come back, in a row */
 
@@ -51,7 +50,7 @@ enum ls_client_state ls_client_state(void) {
 }
 
 bool ls_client_has_buffers_out(void) {
-    return atomic_load(&out) > 0;
+    return ls_activity_out() > 0;
 }
 
 bool ls_client_is_one_of_several(void) {
@@ -69,15 +68,8 @@ bool ls_client_is_calling(void) {
 
 /* ---- CUPTI's calls for buffers ---- */
 
-static void requested(uint8_t **buffer, size_t *size, size_t *records) {
-    ls_activity_requested(buffer, size, records);
-    if (*buffer)
-        atomic_fetch_add(&out, 1);
-}
-
 static void completed(void *context, uint32_t stream, uint8_t *buffer, size_t size, size_t valid) {
     uint64_t before = ls_ticks();
-    atomic_fetch_sub(&out, 1);
     ls_activity_completed(context, stream, buffer, size, valid);
     ls_cost_add(LS_COST_BUFFERS, 1);
     ls_cost_add(LS_COST_BUFFER_TICKS, ls_ticks() - before);
@@ -146,7 +138,7 @@ static bool turn_on(char *why, size_t size) {
     bool several;
     void *other = ls_other_subscription(&several);
     atomic_store(&borrowed, other); /* its callbacks for what we switch on come at once */
-    if (ls_switches_on(&switches, other, several, requested, completed, why, size))
+    if (ls_switches_on(&switches, other, several, ls_activity_requested, completed, why, size))
         return true;
     atomic_store(&borrowed, NULL);
     if (!switches.several)
@@ -264,10 +256,8 @@ bool ls_client_tend(void) {
 }
 
 void ls_client_finalized(void) {
-    if (ls_client_state() == LS_CLIENT_NONE)
-        return;
-    ls_activity_reclaim();
-    atomic_store(&out, 0);
+    if (ls_client_state() != LS_CLIENT_NONE)
+        ls_activity_reclaim();
 }
 
 void ls_client_end(void) {
@@ -278,7 +268,7 @@ void ls_client_fork_reset(void) {
     atomic_store(&state, LS_CLIENT_NONE);
     atomic_store(&caller, 0);
     atomic_store(&borrowed, NULL);
-    atomic_store(&out, 0);
+    ls_activity_reclaim(); /* those that the parent's CUPTI has */
     atomic_store(&paused, false);
     atomic_store(&ended, false);
     atomic_store(&told, false);

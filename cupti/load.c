@@ -127,7 +127,3 @@ bool ls_cupti_load(char *path, size_t path_size, char *why, size_t why_size) {
                                                                               : "");
     return true;
 }
-
-void *ls_cupti_symbol(const char *name) {
-    return handle ? dlsym(handle, name) : NULL;
-}

@@ -23,7 +23,4 @@ extern struct ls_cupti_functions ls_cupti;
  */
 bool ls_cupti_load(char *path, size_t path_size, char *why, size_t why_size);
 
-/* A function of the copy that was taken, which only some versions have; NULL. */
-void *ls_cupti_symbol(const char *name);
-
 #endif

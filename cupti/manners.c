@@ -21,15 +21,6 @@
 #define CLIENTS 8
 #define REST_NS 200000000u /* so long it must have done nothing before we come back */
 
-/* CUpti_SubscriberParams: only where it says so is the last member there. */
-struct params {
-    size_t size;
-    const char *name;
-    char *old_name;
-    size_t old_size;
-    uint8_t several;
-};
-
 enum { FREE, ASKING, SUBSCRIBED };
 
 struct ls_other_client {
@@ -146,9 +137,10 @@ struct ls_other_client *ls_other_subscribing(void **callback, void **user, void 
     }
     if (!other)
         return NULL;
-    const struct params *given = params ? *params : NULL;
+    const struct ls_cupti_subscriber_params *given = params ? *params : NULL;
     other->new = params != NULL;
-    other->several = given && given->size > offsetof(struct params, several) && given->several;
+    other->several = given && given->size > offsetof(struct ls_cupti_subscriber_params, several) &&
+                     given->several;
     other->subscriber = NULL;
     other->user = *user;
     ls_cupti_callback_fn function;
@@ -234,28 +226,32 @@ void ls_other_switched(void *subscriber, int domain, uint32_t id, uint32_t enabl
 }
 
 struct ls_other_buffers ls_other_registering(void **wanted, void **done) {
-    struct ls_other_buffers other = {*wanted, *done, false};
+    struct ls_other_buffers before = {.known = false};
     if (!is_other() || !*wanted || !*done)
-        return other;
+        return before;
     ls_other_acts("another CUPTI client records");
-    ls_cupti_completed_fn function;
-    memcpy(&function, done, sizeof function);
-    atomic_store(&completed, function); /* it may be called before the call returns */
-    memcpy(&requested, wanted, sizeof *wanted);
+    ls_cupti_requested_fn request_fn;
+    ls_cupti_completed_fn complete_fn;
+    memcpy(&request_fn, wanted, sizeof request_fn);
+    memcpy(&complete_fn, done, sizeof complete_fn);
+    before.completed = atomic_exchange(&completed, complete_fn); /* may be called at once */
+    before.requested = atomic_exchange(&requested, request_fn);
     ls_activity_foreign(complete);
-    ls_cupti_requested_fn ours = request;
-    memcpy(wanted, &ours, sizeof ours);
-    function = ls_activity_completed;
-    memcpy(done, &function, sizeof function);
-    other.known = true;
-    return other;
+    request_fn = request;
+    complete_fn = ls_activity_completed;
+    memcpy(wanted, &request_fn, sizeof request_fn);
+    memcpy(done, &complete_fn, sizeof complete_fn);
+    before.known = true;
+    return before;
 }
 
-void ls_other_registered(struct ls_other_buffers other, int status) {
-    if (!other.known)
+void ls_other_registered(struct ls_other_buffers before, int status) {
+    if (!before.known)
         return;
-    if (status != LS_CUPTI_OK)
-        atomic_store(&requested, NULL);
+    if (status != LS_CUPTI_OK) { /* those of before are still CUPTI's */
+        atomic_store(&requested, before.requested);
+        atomic_store(&completed, before.completed);
+    }
     note();
 }
 

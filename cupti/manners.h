@@ -35,12 +35,14 @@ void ls_other_finalized(int status);
 void ls_other_switches(int domain);
 void ls_other_switched(void *subscriber, int domain, uint32_t id, uint32_t enable, int status);
 
+/* Its functions of before, which stay where the new ones are refused. */
 struct ls_other_buffers {
-    void *requested, *completed;
+    ls_cupti_requested_fn requested;
+    ls_cupti_completed_fn completed;
     bool known;
 };
 struct ls_other_buffers ls_other_registering(void **requested, void **completed);
-void ls_other_registered(struct ls_other_buffers other, int status);
+void ls_other_registered(struct ls_other_buffers before, int status);
 void ls_other_set_clock(void *clock, int status);
 void ls_other_enabled(int kind, bool on, int status);
 

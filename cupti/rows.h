@@ -20,9 +20,8 @@ enum ls_stack_want ls_row_stack(enum ls_api api);
 bool ls_row_readable(enum ls_api api);
 
 /*
- * The call's fields, into field[LS_FIELD_MAX]; returns their number. All 0 where
- * the parameters are not known. `version`: of the runtime's
- * function (struct ls_cupti_id).
+ * The call's fields, into field[LS_FIELD_MAX]; returns their number. All 0 where the parameters are
+ * not known. `version`: of the runtime's function (struct ls_cupti_id).
  */
 uint32_t ls_row_fields(enum ls_api api, unsigned version, const void *params, int status,
                        const struct ls_call *call, uint64_t *field);

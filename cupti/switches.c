@@ -8,6 +8,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "activity.h"
 #include "callback.h"
 #include "ids.h"
 #include "layoutspy/table.h"
@@ -87,15 +88,6 @@ static bool has_callbacks(void *subscriber) {
 
 /* ---- one of several (13.3) ---- */
 
-/* CUpti_SubscriberParams, to its last member. */
-struct params {
-    size_t size;
-    const char *name;
-    char *old_name;
-    size_t old_size;
-    uint8_t several;
-};
-
 static bool can_be_one_of_several(void) {
     return ls_cupti.cuptiSubscribe_v2 && ls_cupti.cuptiActivityRegisterCallbacks_v2 &&
            ls_cupti.cuptiActivityEnable_v2 && ls_cupti.cuptiActivityDisable_v2 &&
@@ -104,8 +96,6 @@ static bool can_be_one_of_several(void) {
 
 static ls_cupti_requested_fn plain_requested;
 static ls_cupti_completed_fn plain_completed;
-static int (*plain_next)(uint8_t *buffer, size_t valid, void **record);
-static void *_Atomic several_subscriber;
 
 static void requested_v2(uint8_t **buffer, size_t *size, size_t *records, void *info) {
     (void)info;
@@ -115,12 +105,6 @@ static void requested_v2(uint8_t **buffer, size_t *size, size_t *records, void *
 static void completed_v2(uint8_t *buffer, size_t size, size_t valid, void *info) {
     (void)info;
     plain_completed(NULL, 0, buffer, size, valid);
-}
-
-static int next_v2(uint8_t *buffer, size_t valid, void **record) {
-    void *subscriber = several_subscriber;
-    return subscriber ? ls_cupti.cuptiActivityGetNextRecord_v2(subscriber, buffer, valid, record)
-                      : plain_next(buffer, valid, record);
 }
 
 /* ---- all of it ---- */
@@ -141,18 +125,19 @@ static uint64_t real_time(void) {
 
 /* In the old way first: where other clients can share, it is these that have to say so. */
 static int subscribe(struct ls_switches *on, bool several, char *holder, size_t size) {
-    struct params params = {.size = offsetof(struct params, several) + 1,
-                            .name = "layoutspy",
-                            .old_name = holder,
-                            .old_size = size,
-                            .several = 1};
+    const size_t until_several = offsetof(struct ls_cupti_subscriber_params, several);
+    struct ls_cupti_subscriber_params params = {.size = until_several + 1,
+                                                .name = "layoutspy",
+                                                .old_name = holder,
+                                                .old_size = size,
+                                                .several = 1};
     on->is_own = true;
     int result = several ? LS_CUPTI_MULTIPLE_SUBSCRIBERS
                          : ls_cupti.cuptiSubscribe(&on->subscriber, ls_cupti_callback, NULL);
     if (result != LS_CUPTI_MULTIPLE_SUBSCRIBERS || !ls_cupti.cuptiSubscribe_v2)
         return result;
     if (!can_be_one_of_several())
-        params.size = offsetof(struct params, several); /* 13.0: for the other's name alone */
+        params.size = until_several; /* 13.0: for the other's name alone */
     result = ls_cupti.cuptiSubscribe_v2(&on->subscriber, ls_cupti_callback, NULL, &params);
     on->several = result == LS_CUPTI_OK && can_be_one_of_several();
     return result;
@@ -176,10 +161,7 @@ static int register_buffers(struct ls_switches *on, ls_cupti_requested_fn reques
     memcpy(&complete, &complete_v2, sizeof complete);
     plain_requested = requested;
     plain_completed = completed;
-    if (!plain_next)
-        plain_next = ls_cupti.cuptiActivityGetNextRecord;
-    several_subscriber = on->subscriber;
-    ls_cupti.cuptiActivityGetNextRecord = next_v2;
+    ls_activity_reads_as(on->subscriber);
     return ls_cupti.cuptiActivityRegisterCallbacks_v2(on->subscriber, request, complete);
 }
 
@@ -227,9 +209,7 @@ void ls_switches_off(struct ls_switches *on) {
 void ls_switches_leave(struct ls_switches *on) {
     if (on->is_own)
         ls_cupti.cuptiUnsubscribe(on->subscriber);
-    if (on->several) {
-        several_subscriber = NULL;
-        ls_cupti.cuptiActivityGetNextRecord = plain_next;
-    }
+    if (on->several)
+        ls_activity_reads_as(NULL);
     on->subscriber = NULL;
 }

@@ -39,7 +39,7 @@
  *   API_MAP   class MAP: the statement runs after the call and keeps what later records need (a
  *             kernel's name); the call itself is not recorded.
  *   API_AROUND  as API_MAP, with a statement before the call as well, which may change the
- * arguments and declare what the one after it needs: what other clients of CUPTI do
+ *             arguments and declare what the one after it needs: what other clients of CUPTI do
  *
  * TYPE: PTR (an address), SIZE (bytes), UINT, INT (signed), STREAM, HANDLE (an opaque object),
  * KIND (cudaMemcpyKind), DIM3 (LS_GRID or LS_BLOCK packing), KERNEL (a kernel number, see
@@ -60,7 +60,7 @@
  *             call; `size` beside them is signed: negative for a block that was given back
  *   dst_array, src_array, dst_device, src_device, symbol, offset, pool, array, event, context,
  *   flags, device, value, mode, graph, kernel, grid, block, shared, free, total, attr, levels,
- * level, type (cudaGraphNodeType): as named
+ *   level, type (cudaGraphNodeType): as named
  *
  * Includer's contract: define API with `...` in place of `fields` (the others default to it), and F
  * where `fields` is used; include "layoutspy/api/all.def", which undefines them all again.

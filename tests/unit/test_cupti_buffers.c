@@ -113,8 +113,11 @@ static void test_foreign_buffers_go_home(void **state) {
     ls_activity_foreign(foreign_completed);
     ls_activity_completed(&foreign_calls, 3, foreign_buffer, 4096, 88);
     assert_int_equal(foreign_calls, 1);
+    assert_int_equal(ls_activity_out(), 0); /* these never counted as ours */
     uint8_t *ours = request();
+    assert_int_equal(ls_activity_out(), 1);
     complete(ours, fill(ours, 9, 1));
+    assert_int_equal(ls_activity_out(), 0);
     assert_int_equal(foreign_calls, 1);
     assert_int_equal(gpu(0)->value[1], 9);
     assert_null(gpu(1));
