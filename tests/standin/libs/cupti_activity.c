@@ -13,6 +13,7 @@ static struct cp_session *const common = &cp_sessions[0];
 int cp_enable(struct cp_session *session, int kind, bool on) {
     if (kind <= 0 || kind >= cp_options()->kinds)
         return CUPTI_ERROR_INVALID_KIND;
+    cp_drain(true); /* what is done already was done under the kinds so far */
     uint64_t bit = 1ull << kind, kernels = 1ull << CUPTI_ACTIVITY_KIND_KERNEL |
                                            1ull << CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL;
     if (on && (bit & kernels) && (atomic_load(&session->kinds) & kernels & ~bit))
@@ -73,6 +74,7 @@ CP_EXPORT cuptiActivityRegisterCallbacks(CUpti_BuffersCallbackRequestFunc reques
     if (!status)
         status = cp_mode_status(CP_SINGLE);
     if (!status) {
+        cp_drain(true);
         pthread_mutex_lock(&common->lock);
         common->request = requested;
         common->complete = completed;
