@@ -72,8 +72,10 @@ static void flush_as_wished(void) {
     }
 }
 
-static void *tend(void *start_epoch) {
-    (void)start_epoch;
+static void *tend(void *none) {
+    (void)none;
+    /* For those who look at the program's threads. By itself: it may be over at any time. */
+    pthread_setname_np(pthread_self(), "layoutspy");
     atomic_store(&tid, (uint32_t)syscall(SYS_gettid));
     next_ns = ls_ns(CLOCK_MONOTONIC) + PERIOD_MS * UINT64_C(1000000);
     while (!atomic_load(&over) || atomic_load(&wished) != atomic_load(&done)) {
@@ -95,7 +97,6 @@ bool ls_flush_is_own_thread(void) {
     return atomic_load(&tid) && (uint32_t)syscall(SYS_gettid) == atomic_load(&tid);
 }
 
-/* A name of its own, for those who look at the program's threads. */
 static bool make_thread(void) {
     sigset_t every, before;
     pthread_attr_t attributes;
@@ -107,8 +108,6 @@ static bool make_thread(void) {
     sigfillset(&every);
     pthread_sigmask(SIG_SETMASK, &every, &before);
     bool ready = pthread_create(&thread, &attributes, tend, NULL) == 0;
-    if (ready)
-        pthread_setname_np(thread, "layoutspy");
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     pthread_attr_destroy(&attributes);
     return ready;
