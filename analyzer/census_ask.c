@@ -113,6 +113,13 @@ static int not_found(pid_t pid, const struct search *search) {
                        "LD_PRELOAD=liblayoutspy.so");
 }
 
+pid_t ls_recorded_pid(const char *word) {
+    size_t digits = strspn(word, "0123456789");
+    errno = 0;
+    long pid = digits && !word[digits] ? strtol(word, NULL, 10) : 0;
+    return errno || pid > INT_MAX ? INT_MAX : (pid_t)pid;
+}
+
 int ls_recorded_find(struct ls_recorded *recorded, pid_t pid) {
     char path[64], *line = NULL;
     size_t size = 0;

@@ -20,6 +20,9 @@ struct ls_recorded {
     char trace[PATH_MAX]; /* from another container too */
 };
 
+/* The process that a word of digits names (one too large to be any: INT_MAX), or 0. */
+pid_t ls_recorded_pid(const char *word);
+
 /* Find the recording of a process. Returns LS_EXIT_OK, or prints one line and returns
  * LS_EXIT_INPUT. */
 int ls_recorded_find(struct ls_recorded *recorded, pid_t pid);

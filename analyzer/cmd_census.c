@@ -6,7 +6,6 @@
  */
 #include <errno.h>
 #include <inttypes.h>
-#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -70,14 +69,6 @@ static const struct argp census_argp = {
            "read; 4 the output cannot be written.",
 };
 
-/* The process that a word of digits names, or 0. */
-static pid_t as_pid(const char *word) {
-    size_t digits = strspn(word, "0123456789");
-    errno = 0;
-    long pid = digits && !word[digits] ? strtol(word, NULL, 10) : 0;
-    return errno || pid > INT_MAX ? INT_MAX : (pid_t)pid;
-}
-
 static int show(const struct census_options *options, const struct ls_trace *trace, int64_t id) {
     ls_output_begin();
     int rc = options->json ? ls_render_census_json(trace, id, stdout)
@@ -123,7 +114,7 @@ static int census(int argc, char **argv) {
     struct census_options options = {.wait_s = WAIT_S};
     struct ls_trace trace;
     ls_options_parse(&census_argp, "census", 0, argc, argv, &options);
-    pid_t pid = as_pid(options.word);
+    pid_t pid = ls_recorded_pid(options.word);
     if (pid)
         return ask(&options, pid);
     int status = ls_trace_open(&trace, options.word);

@@ -65,11 +65,10 @@ static const struct argp ctl_argp = {
 static struct ls_spool *open_spool(const struct ctl_options *options,
                                    struct ls_recorded *recorded) {
     char why[PATH_MAX + 512] = "out of memory";
-    size_t digits = strspn(options->word, "0123456789");
-    bool is_pid = digits && !options->word[digits];
-    if (is_pid && ls_recorded_find(recorded, (pid_t)strtol(options->word, NULL, 10)) != LS_EXIT_OK)
+    pid_t pid = ls_recorded_pid(options->word);
+    if (pid && ls_recorded_find(recorded, pid) != LS_EXIT_OK)
         return NULL;
-    if (!is_pid) {
+    if (!pid) {
         snprintf(recorded->trace, sizeof recorded->trace, "%s", options->word);
         if (!ls_spool_find(options->word, recorded->spool, sizeof recorded->spool)) {
             ls_complain(options->word, access(options->word, F_OK) == 0

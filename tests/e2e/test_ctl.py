@@ -119,3 +119,9 @@ def test_by_the_name_of_the_trace(harness, program):
 def test_wrong_words(harness, words, status):
     outcome = harness.run([COMMAND, "ctl", *words], standin=False)
     assert outcome.status == status and outcome.err.count("\n") == 1 and not outcome.out
+
+
+def test_a_number_that_is_no_process(harness):
+    """Its lower bits are not taken for one's."""
+    outcome = harness.run([COMMAND, "ctl", str(2**32 + os.getpid()), "stop"], standin=False)
+    assert outcome.status == 3 and "there is no such process" in outcome.err
