@@ -14,7 +14,7 @@ OOM, ASKED, EXIT = 1, 2, 3
 FLAGS = {1: "contiguous", 2: "requires_grad", 4: "view", 8: "graph", 16: "local", 32: "raised", 64: "lost",
          128: "global"}
 SLOTS_AT, SLOTS, CHUNK_HEAD = 4096, 4096, 64
-CENSUS_WANTED_AT = 156  # in the spool's header
+CENSUS_WANTED_AT, REQUESTS_AT = 156, 168  # in the spool's header
 
 
 @dataclass
@@ -139,8 +139,13 @@ def read(path):
     return [found[number] for number in sorted(found)]
 
 
+def wish_in(header):
+    """What `layoutspy census PID` does to the spool's header."""
+    for at in CENSUS_WANTED_AT, REQUESTS_AT:
+        value = struct.unpack_from("<I", header, at)[0]
+        struct.pack_into("<I", header, at, value + 1)
+
+
 def wish(path):
-    """What `layoutspy census PID` does."""
     with open(path, "r+b") as f, mmap.mmap(f.fileno(), 4096) as header:
-        value = struct.unpack_from("<I", header, CENSUS_WANTED_AT)[0]
-        struct.pack_into("<I", header, CENSUS_WANTED_AT, value + 1)
+        wish_in(header)

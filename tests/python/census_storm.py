@@ -10,13 +10,12 @@ import ctypes
 import gc
 import mmap
 import os
-import struct
 import sys
 import threading
 import time
 import weakref
 
-from census_spool import CENSUS_WANTED_AT
+from census_spool import wish_in
 from fake_torch import Module, Tensor
 
 cuda = ctypes.CDLL(None)
@@ -35,8 +34,7 @@ def wisher(ready):
     with open(os.environ["LAYOUTSPY_OUT"] + ".spool", "r+b") as f, mmap.mmap(f.fileno(), 4096) as header:
         ready.set()
         while not over.wait(0.02):
-            value = struct.unpack_from("<I", header, CENSUS_WANTED_AT)[0]
-            struct.pack_into("<I", header, CENSUS_WANTED_AT, value + 1)
+            wish_in(header)
             call(pointer)
 
 
