@@ -24,6 +24,7 @@
 
 #define HAND_OVER_MS 500 /* for buffers to come back when we leave */
 #define LOCK_MS 2000
+#define END_MS 500
 #define ATTEMPTS 5 /* to come back, of which each failed */
 
 static _Atomic uint32_t turn;       /* see ls_client_turn() */
@@ -262,6 +263,9 @@ void ls_client_finalized(void) {
 
 void ls_client_end(void) {
     atomic_store(&ended, true);
+    /* Who is just coming back (ls_client_tend()) is done before CUPTI's own exit handlers run. */
+    if (!ls_client_is_calling() && take_lock(END_MS))
+        give_lock();
 }
 
 void ls_client_fork_reset(void) {
