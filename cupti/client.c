@@ -117,9 +117,10 @@ static void say(enum ls_gpu_state now, const char *reason, const char *coverage)
 
 /* ---- on and off, the lock held ---- */
 
-/* Where CUPTI hangs in a call of ours, its lock is waited for once. */
+/* Where CUPTI hangs in a call of ours, its lock is waited for once, until it is given back. */
+static _Atomic bool hangs;
+
 static bool take_lock(unsigned ms) {
-    static _Atomic bool hangs;
     if (!ls_lock_within(LS_LOCK_CUPTI, atomic_load(&hangs) ? 0 : ms)) {
         if (ms)
             atomic_store(&hangs, true);
@@ -131,6 +132,7 @@ static bool take_lock(unsigned ms) {
 
 static void give_lock(void) {
     atomic_store(&caller, 0);
+    atomic_store(&hangs, false);
     ls_unlock(LS_LOCK_CUPTI);
 }
 
@@ -271,6 +273,7 @@ void ls_client_end(void) {
 void ls_client_fork_reset(void) {
     atomic_store(&state, LS_CLIENT_NONE);
     atomic_store(&caller, 0);
+    atomic_store(&hangs, false);
     atomic_store(&borrowed, NULL);
     ls_activity_reclaim(); /* those that the parent's CUPTI has */
     atomic_store(&paused, false);
