@@ -168,7 +168,8 @@ static void gather_calls(struct ls_detect *d) {
     char *sql =
         sqlite3_mprintf("SELECT COUNT(*), MAX(start_ns + duration_ns),"
                         " SUM(" LS_FAILED_FOR_MEMORY "),"
-                        " MAX(CASE WHEN status = 0 THEN CASE api%s WHEN NULL THEN 0 END END)"
+                        " MAX(CASE WHEN status = 0 THEN CASE api%s WHEN NULL THEN 0 END END),"
+                        " MIN(device) < MAX(device)"
                         " FROM call",
                         sizes);
     if (!sql)
@@ -179,6 +180,7 @@ static void gather_calls(struct ls_detect *d) {
         d->end_ns = sqlite3_column_int64(stmt, 1);
         d->out_of_memory = sqlite3_column_int64(stmt, 2);
         d->capacity = sqlite3_column_int64(stmt, 3);
+        d->several_devices = sqlite3_column_int(stmt, 4) == 1;
     }
     sqlite3_finalize(stmt);
     sqlite3_free(sql);

@@ -48,6 +48,7 @@ struct ls_detect {
     bool died_of_oom;      /* it did nothing more after it had found no memory */
     bool pytorch;          /* its libraries were loaded */
     int64_t out_of_memory; /* calls that found no memory */
+    bool several_devices;  /* calls were made on more than one */
     int64_t lost;          /* events that are missing from the trace */
     /* detect.c's own */
     struct ls_phases *phases;

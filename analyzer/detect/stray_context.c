@@ -152,13 +152,11 @@ static void find_main(struct places *p) {
 }
 
 /* All that follows is about several devices, or NVML's word: one pass over all calls less. */
-static bool worth_reading(sqlite3 *db, const struct places *p) {
+static bool worth_reading(const struct ls_detect *d, const struct places *p) {
     for (int i = 0; i < DEVICES; i++)
         if (p->at[i].own > 0)
             return true;
-    return p->told || ls_query_int(db, 0,
-                                   "SELECT EXISTS(SELECT 1 FROM call WHERE device <>"
-                                   " (SELECT device FROM call WHERE device NOT NULL LIMIT 1))");
+    return p->told || d->several_devices;
 }
 
 /* ---- judging ---- */
@@ -289,7 +287,7 @@ static int run(struct ls_detect *d, const struct ls_detector *self) {
         p->at[i].own = p->at[i].context = -1;
     read_own(p, d->db);
     read_makers(p, d->db);
-    if (worth_reading(d->db, p)) {
+    if (worth_reading(d, p)) {
         read_allocations(p, d->db);
         read_calls(p, d->db);
         find_main(p);
