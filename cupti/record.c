@@ -9,6 +9,7 @@
 
 #include "abi.h"
 #include "activity.h"
+#include "layoutspy/api.h"
 #include "layoutspy/format.h"
 #include "names.h"
 #include "spool.h"
@@ -56,8 +57,9 @@ static uint8_t memory_kinds(uint32_t source, uint32_t target) {
     return LS_KINDS(source < 16 ? source : 0, target < 16 ? target : 0);
 }
 
+/* Of a record that may be garbage: y and z are cut. */
 static uint64_t three(uint32_t x, uint32_t y, uint32_t z) {
-    return (uint64_t)x | (uint64_t)(uint16_t)y << 32 | (uint64_t)(uint16_t)z << 48;
+    return LS_DIM3(x, (uint16_t)y, (uint16_t)z);
 }
 
 static void read_kernel(const struct view *r, struct ls_rec_gpu *out) {

@@ -114,8 +114,8 @@ void ls_ask_look(struct ls_thread *self) {
         ls_census_look(self);
     ls_flush_before_exit();
     if (now != atomic_load(&header->requests_done) && !ls_flush_wake()) {
-        /* Not inside another call: its own end is yet to be recorded. */
-        if (self->inside.api && !self->in_callback && (self->epoch != LS_EPOCH_HOOKS_OFF)) {
+        /* CUPTI must not be left in a callback of its own. */
+        if (!self->in_callback && self->epoch != LS_EPOCH_HOOKS_OFF) {
             ls_not_busy(self);
             ls_ask_answer();
             ls_busy(self);

@@ -7,12 +7,12 @@
 
 #include <stdint.h>
 
+#include "layoutspy/api.h"
 #include "layoutspy/api/types.h"
 
-#define ls_dim3(x, y, z) ((uint64_t)(x) | (uint64_t)(y) << 32 | (uint64_t)(z) << 48)
 /* `which` is grid or block. */
 #define ls_driver_grid(config, which)                                                              \
-    ((config) ? ls_dim3((config)->which##DimX, (config)->which##DimY, (config)->which##DimZ) : 0)
+    ((config) ? LS_DIM3((config)->which##DimX, (config)->which##DimY, (config)->which##DimZ) : 0)
 
 /* Of CUDA_MEMCPY2D and 3D; `side` is dst or src. */
 #define ls_driver_side(copy, side)                                                                 \

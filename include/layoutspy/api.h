@@ -113,7 +113,8 @@ enum ls_api {
 #define LS_DEVICE_PROP_TOTAL 288
 
 /* A grid: x up to 2^31-1, y and z up to 65535. A block: up to 1024 in each. */
-#define LS_GRID(d) ((uint64_t)(d).x | (uint64_t)(d).y << 32 | (uint64_t)(d).z << 48)
+#define LS_DIM3(x, y, z) ((uint64_t)(x) | (uint64_t)(y) << 32 | (uint64_t)(z) << 48)
+#define LS_GRID(d) LS_DIM3((d).x, (d).y, (d).z)
 #define LS_BLOCK(d) LS_GRID(d)
 
 #endif

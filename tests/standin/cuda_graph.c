@@ -8,21 +8,11 @@
 #include "capture.h"
 #include "handles.h"
 
-/* The stream of a call in the current context, with the lock held on status 0. */
-static int begin_stream(const struct standin_call *call, CUstream handle, struct stream **out) {
-    struct device *device;
-    int status = sd_driver_begin(&device);
-    if (status)
-        return status;
-    *out = sd_stream(device, handle, call->per_thread);
-    return *out ? SD_OK : sd_end_with(SD_INVALID_HANDLE);
-}
-
 /* ---- capture -------------------------------------------------------------------------------- */
 
 static int begin_capture(struct standin_call *call, CUstream handle, int mode) {
     struct stream *s;
-    int status = begin_stream(call, handle, &s);
+    int status = sd_driver_begin_stream(call, handle, &s);
     return status ? status : sd_end_with(sd_capture_begin(s, mode, NULL, NULL, 0));
 }
 
@@ -40,7 +30,7 @@ static int end_capture(struct standin_call *call, CUstream handle, CUgraph *out)
     struct graph *graph = NULL;
     if (!out)
         return SD_INVALID_VALUE;
-    int status = begin_stream(call, handle, &s);
+    int status = sd_driver_begin_stream(call, handle, &s);
     if (status)
         return status;
     status = sd_capture_end(s, &graph);
@@ -119,7 +109,7 @@ DRIVER_LOGGED(cuGraphInstantiate_v2,
 
 static int launch(struct standin_call *call, CUgraphExec exec, CUstream handle) {
     struct stream *s;
-    int status = begin_stream(call, handle, &s);
+    int status = sd_driver_begin_stream(call, handle, &s);
     if (status)
         return status;
     struct graph_exec *x = sd_handle(exec, HANDLE_GRAPH_EXEC);

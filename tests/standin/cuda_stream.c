@@ -9,8 +9,7 @@
 #include "stream.h"
 #include "tell.h"
 
-/* The stream of a call in the current context, with the lock held on status 0. */
-static int begin_stream(const struct standin_call *call, CUstream handle, struct stream **out) {
+int sd_driver_begin_stream(const struct standin_call *call, CUstream handle, struct stream **out) {
     struct device *device;
     int status = sd_driver_begin(&device);
     if (status)
@@ -67,7 +66,7 @@ DRIVER_LOGGED(cuStreamDestroy_v2, (CUstream hStream), (hStream)) {
 
 static int synchronize(struct standin_call *call, CUstream hStream) {
     struct stream *s;
-    int status = begin_stream(call, hStream, &s);
+    int status = sd_driver_begin_stream(call, hStream, &s);
     if (status)
         return status;
     status = sd_capture_refuses_wait(s);
@@ -91,7 +90,7 @@ DRIVER_LOGGED_TWIN(cuStreamSynchronize, _ptsz, (CUstream hStream), (hStream)) {
 
 DRIVER_TWIN(cuStreamQuery, _ptsz, (CUstream hStream), (hStream)) {
     struct stream *s;
-    int status = begin_stream(call, hStream, &s);
+    int status = sd_driver_begin_stream(call, hStream, &s);
     if (status)
         return status;
     status = sd_capture_refuses_wait(s);
@@ -100,7 +99,7 @@ DRIVER_TWIN(cuStreamQuery, _ptsz, (CUstream hStream), (hStream)) {
 
 static int wait_event(struct standin_call *call, CUstream stream, CUevent event, unsigned flags) {
     struct stream *s;
-    int status = begin_stream(call, stream, &s);
+    int status = sd_driver_begin_stream(call, stream, &s);
     if (status)
         return status;
     struct event *e = sd_handle(event, HANDLE_EVENT);
@@ -126,7 +125,7 @@ DRIVER_TWIN(cuStreamIsCapturing, _ptsz, (CUstream hStream, CUstreamCaptureStatus
     struct stream *s;
     if (!captureStatus)
         return SD_INVALID_VALUE;
-    int status = begin_stream(call, hStream, &s);
+    int status = sd_driver_begin_stream(call, hStream, &s);
     if (status)
         return status;
     *captureStatus = (CUstreamCaptureStatus)sd_capture_state(s);
@@ -138,7 +137,7 @@ static int capture_info(struct standin_call *call, CUstream stream, CUstreamCapt
     struct stream *s;
     if (!state)
         return SD_INVALID_VALUE;
-    int status = begin_stream(call, stream, &s);
+    int status = sd_driver_begin_stream(call, stream, &s);
     if (status)
         return status;
     *state = (CUstreamCaptureStatus)sd_capture_state(s);
@@ -178,7 +177,7 @@ DRIVER_TWIN(cuStreamGetCaptureInfo_v3, _ptsz,
 
 DRIVER_TWIN(cuStreamGetFlags, _ptsz, (CUstream hStream, unsigned int *flags), (hStream, flags)) {
     struct stream *s;
-    int status = flags ? begin_stream(call, hStream, &s) : SD_INVALID_VALUE;
+    int status = flags ? sd_driver_begin_stream(call, hStream, &s) : SD_INVALID_VALUE;
     if (status)
         return status;
     *flags = s->flags;
@@ -187,7 +186,7 @@ DRIVER_TWIN(cuStreamGetFlags, _ptsz, (CUstream hStream, unsigned int *flags), (h
 
 DRIVER_TWIN(cuStreamGetPriority, _ptsz, (CUstream hStream, int *priority), (hStream, priority)) {
     struct stream *s;
-    int status = priority ? begin_stream(call, hStream, &s) : SD_INVALID_VALUE;
+    int status = priority ? sd_driver_begin_stream(call, hStream, &s) : SD_INVALID_VALUE;
     if (status)
         return status;
     *priority = s->priority;
@@ -197,7 +196,7 @@ DRIVER_TWIN(cuStreamGetPriority, _ptsz, (CUstream hStream, int *priority), (hStr
 DRIVER_TWIN(cuLaunchHostFunc, _ptsz, (CUstream hStream, CUhostFn fn, void *userData),
             (hStream, fn, userData)) {
     struct stream *s;
-    int status = fn ? begin_stream(call, hStream, &s) : SD_INVALID_VALUE;
+    int status = fn ? sd_driver_begin_stream(call, hStream, &s) : SD_INVALID_VALUE;
     if (status)
         return status;
     struct work work = {.kind = WORK_HOST, .host = {fn, userData}};
@@ -238,7 +237,7 @@ DRIVER(cuEventDestroy_v2, (CUevent hEvent), (hEvent)) {
 
 static int record(struct standin_call *call, CUevent event, CUstream stream) {
     struct stream *s;
-    int status = begin_stream(call, stream, &s);
+    int status = sd_driver_begin_stream(call, stream, &s);
     if (status)
         return status;
     struct event *e = sd_handle(event, HANDLE_EVENT);

@@ -27,22 +27,11 @@
 #undef cuEventElapsedTime
 #undef cuGraphInstantiate
 #else
-typedef enum cudaError_enum { CUDA_SUCCESS = 0 } CUresult;
-typedef unsigned long long CUdeviceptr;
-typedef int CUdevice;
-typedef struct CUctx_st *CUcontext;
-typedef struct CUmod_st *CUmodule;
-typedef struct CUfunc_st *CUfunction;
-typedef struct CUlib_st *CUlibrary;
-typedef struct CUkern_st *CUkernel;
-typedef struct CUstream_st *CUstream;
-typedef struct CUevent_st *CUevent;
-typedef struct CUgraph_st *CUgraph;
+#include "layoutspy/api/types.h"
+
+/* What the table's prototypes use is there; here is the rest. */
 typedef struct CUgraphNode_st *CUgraphNode;
-typedef struct CUgraphExec_st *CUgraphExec;
 typedef struct CUgraphEdgeData_st CUgraphEdgeData;
-typedef struct CUmemPoolHandle_st *CUmemoryPool;
-typedef unsigned long long CUmemGenericAllocationHandle;
 typedef void (*CUhostFn)(void *userData);
 typedef struct CUuuid_st {
     char bytes[16];
@@ -73,10 +62,7 @@ typedef enum CUmemAllocationType_enum { CU_MEM_ALLOCATION_TYPE_INVALID = 0 } CUm
 typedef enum CUmemAllocationHandleType_enum {
     CU_MEM_HANDLE_TYPE_NONE = 0
 } CUmemAllocationHandleType;
-typedef enum CUmemLocationType_enum {
-    CU_MEM_LOCATION_TYPE_INVALID = 0,
-    CU_MEM_LOCATION_TYPE_DEVICE = 1
-} CUmemLocationType;
+typedef enum CUmemLocationType_enum { CU_MEM_LOCATION_TYPE_INVALID = 0 } CUmemLocationType;
 typedef enum CUmemAccess_flags_enum { CU_MEM_ACCESS_FLAGS_PROT_NONE = 0 } CUmemAccess_flags;
 typedef enum CUmemAllocationGranularity_flags_enum {
     CU_MEM_ALLOC_GRANULARITY_MINIMUM = 0
@@ -85,81 +71,10 @@ typedef struct CUmemLocation_st {
     CUmemLocationType type;
     int id;
 } CUmemLocation;
-typedef struct CUmemAllocationProp_st {
-    CUmemAllocationType type;
-    CUmemAllocationHandleType requestedHandleTypes;
-    CUmemLocation location;
-    void *win32HandleMetaData;
-    struct {
-        unsigned char compressionType, gpuDirectRDMACapable;
-        unsigned short usage;
-        unsigned char reserved[4];
-    } allocFlags;
-} CUmemAllocationProp;
 typedef struct CUmemAccessDesc_st {
     CUmemLocation location;
     CUmemAccess_flags flags;
 } CUmemAccessDesc;
-typedef struct CUarray_st *CUarray;
-typedef struct CUipcMemHandle_st {
-    char reserved[64];
-} CUipcMemHandle;
-typedef struct CUipcEventHandle_st {
-    char reserved[64];
-} CUipcEventHandle;
-typedef enum CUarray_format_enum { CU_AD_FORMAT_UNSIGNED_INT8 = 1 } CUarray_format;
-typedef struct CUDA_ARRAY_DESCRIPTOR_st {
-    size_t Width, Height;
-    CUarray_format Format;
-    unsigned int NumChannels;
-} CUDA_ARRAY_DESCRIPTOR;
-typedef struct CUDA_ARRAY3D_DESCRIPTOR_st {
-    size_t Width, Height, Depth;
-    CUarray_format Format;
-    unsigned int NumChannels, Flags;
-} CUDA_ARRAY3D_DESCRIPTOR;
-typedef enum CUmemPool_attribute_enum {
-    CU_MEMPOOL_ATTR_REUSE_FOLLOW_EVENT_DEPENDENCIES = 1
-} CUmemPool_attribute;
-typedef enum CUmemorytype_enum {
-    CU_MEMORYTYPE_HOST = 1,
-    CU_MEMORYTYPE_DEVICE = 2,
-    CU_MEMORYTYPE_ARRAY = 3,
-    CU_MEMORYTYPE_UNIFIED = 4
-} CUmemorytype;
-typedef struct CUDA_MEMCPY2D_st {
-    size_t srcXInBytes, srcY;
-    CUmemorytype srcMemoryType;
-    const void *srcHost;
-    CUdeviceptr srcDevice;
-    CUarray srcArray;
-    size_t srcPitch;
-    size_t dstXInBytes, dstY;
-    CUmemorytype dstMemoryType;
-    void *dstHost;
-    CUdeviceptr dstDevice;
-    CUarray dstArray;
-    size_t dstPitch;
-    size_t WidthInBytes, Height;
-} CUDA_MEMCPY2D;
-typedef struct CUDA_MEMCPY3D_st {
-    size_t srcXInBytes, srcY, srcZ, srcLOD;
-    CUmemorytype srcMemoryType;
-    const void *srcHost;
-    CUdeviceptr srcDevice;
-    CUarray srcArray;
-    void *reserved0;
-    size_t srcPitch, srcHeight;
-    size_t dstXInBytes, dstY, dstZ, dstLOD;
-    CUmemorytype dstMemoryType;
-    void *dstHost;
-    CUdeviceptr dstDevice;
-    CUarray dstArray;
-    void *reserved1;
-    size_t dstPitch, dstHeight;
-    size_t WidthInBytes, Height, Depth;
-} CUDA_MEMCPY3D;
-typedef enum CUstreamCaptureMode_enum { CU_STREAM_CAPTURE_MODE_GLOBAL = 0 } CUstreamCaptureMode;
 typedef enum CUgraphInstantiateResult_enum {
     CUDA_GRAPH_INSTANTIATE_SUCCESS = 0
 } CUgraphInstantiateResult;
@@ -169,21 +84,6 @@ typedef struct CUDA_GRAPH_INSTANTIATE_PARAMS_st {
     CUgraphNode hErrNode_out;
     CUgraphInstantiateResult result_out;
 } CUDA_GRAPH_INSTANTIATE_PARAMS;
-typedef struct CUmemPoolProps_st {
-    CUmemAllocationType allocType;
-    CUmemAllocationHandleType handleTypes;
-    CUmemLocation location;
-    void *win32SecurityAttributes;
-    size_t maxSize;
-    unsigned short usage;
-    unsigned char reserved[54];
-} CUmemPoolProps;
-typedef struct CUlaunchConfig_st {
-    unsigned int gridDimX, gridDimY, gridDimZ, blockDimX, blockDimY, blockDimZ, sharedMemBytes;
-    CUstream hStream;
-    void *attrs;
-    unsigned int numAttrs;
-} CUlaunchConfig;
 #endif
 
 _Static_assert(sizeof(CUmemAllocationProp) == 32, "as in cuda.h");
@@ -253,6 +153,8 @@ _Static_assert(sizeof(CUmemPoolProps) == 88, "as in cuda.h");
 
 /* Takes the core lock with the thread's current context; 201 without one. */
 int sd_driver_begin(struct device **out);
+/* The same with the stream of a call in that context; 400 for a handle that is none. */
+int sd_driver_begin_stream(const struct standin_call *call, CUstream handle, struct stream **out);
 /* 201 where no context is current; for functions of the device that take the lock themselves. */
 int sd_driver_context(void);
 /* The device of a context's handle; -1: none. */
