@@ -74,8 +74,9 @@ struct ls_gpu {
     struct ls_gpu_calls calls;
     struct ls_gpu_waiting *waiting;
     int64_t waits, last_id;
-    bool waits_new; /* some have no row in raw_gpu yet */
-    bool gone;      /* there are calls from before this collector that `calls` never had */
+    int64_t scan_from; /* older calls are not looked through again for what waits, until the end */
+    bool waits_new;    /* some have no row in raw_gpu yet */
+    bool gone;         /* there are calls from before this collector that `calls` never had */
     struct ls_gpu_total *totals;
     struct ls_gpu_total **dirty; /* since the last commit */
     size_t dirty_count, dirty_room;

@@ -4,7 +4,7 @@
  * Few, and not for long: a buffer of CUPTI's is taken in after the calls that had completed when it
  * was handed over. Those that are still here at a commit are kept in raw_gpu for a successor. A
  * call may have passed long ago, too, and be among the last ones no more: where records become
- * many, and at the end, all calls are gone through. One thread; not async-signal-safe.
+ * many, and at the end, the calls of long ago are gone through. One thread; not async-signal-safe.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,6 +14,7 @@
 
 #define WAITS_MOST 262144
 #define AROUND 10000 /* a library's call makes fewer before it returns */
+#define FEW 64       /* where less than a 64th of them has a call, none is expected of the others */
 
 static void let_go(struct ls_ingest *ingest, struct ls_gpu_waiting *waiting,
                    const struct ls_gpu_call *call) {
@@ -122,20 +123,23 @@ static void scan_call(sqlite3_stmt *stmt, void *context) {
         scan->ingest->out_of_memory = true;
 }
 
-/* The calls that are among the last ones no more, and a few of what they may have been made in.
- * Which of their copies are one is found out from the begin, and the latest ones' state is kept. */
-static void scan_gone(struct ls_ingest *ingest) {
+/* The calls from `from` on that are among the last ones no more, and a few of what they may have
+ * been made in. Which of their copies are one is found out from the begin, and the latest ones'
+ * state is kept. Returns the first call that is not gone. */
+static int64_t scan_gone(struct ls_ingest *ingest, int64_t from) {
     int64_t first = ls_gpu_calls_oldest(&ingest->gpu.calls);
     struct scan scan = {ingest, {.closed = note_closed, .context = ingest}};
     struct ls_passed *passed = ingest->passed_copy;
     uint32_t threads = ingest->passed_threads;
     char sql[200];
+    if (first > ingest->next_call)
+        first = ingest->next_call;
     if (!ingest->gpu.gone && ingest->gpu.calls.first == 0)
-        return;
+        return first;
     snprintf(sql, sizeof sql,
              "SELECT id,start_ns,start_ns+duration_ns,thread,api,flags,correlation FROM call "
-             "WHERE id<%lld ORDER BY id",
-             (long long)(first + AROUND));
+             "WHERE id>=%lld AND id<%lld ORDER BY id",
+             (long long)from, (long long)(first + AROUND));
     ingest->passed_copy = NULL;
     ingest->passed_threads = 0;
     ls_db_each(&ingest->db, sql, scan_call, &scan);
@@ -143,15 +147,17 @@ static void scan_gone(struct ls_ingest *ingest) {
     ingest->passed_copy = passed;
     ingest->passed_threads = threads;
     ls_gpu_calls_destroy(&scan.calls);
+    return first;
 }
 
-/* Every waiting record gets its call, or none. */
-static void settle_all(struct ls_ingest *ingest) {
+/* Every waiting record gets its call, or none, where its call is older than `from`. */
+static void settle_all(struct ls_ingest *ingest, int64_t from) {
     struct ls_gpu *gpu = &ingest->gpu;
     struct ls_gpu_waiting *first, *next;
+    int64_t all = gpu->waits, late = 0;
     if (!gpu->waiting)
         return;
-    scan_gone(ingest);
+    int64_t end = scan_gone(ingest, from), oldest = end;
     HASH_ITER(hh, gpu->waiting, first, next) {
         HASH_DEL(gpu->waiting, first);
         for (struct ls_gpu_waiting *at = first, *same; at; at = same) {
@@ -159,11 +165,18 @@ static void settle_all(struct ls_ingest *ingest) {
             /* One whose outer call has not returned is among the last ones. */
             const struct ls_gpu_call *call =
                 ls_gpu_calls_find(&gpu->calls, at->work.correlation, at->work.start_ns);
-            if (!call && at->found)
+            if (!call && at->found) {
                 call = &at->call;
+                late++;
+                oldest = call->id < oldest ? call->id : oldest;
+            }
             let_go(ingest, at, call);
         }
     }
+    /* Where records are late, the next ones may be as late as twice the latest. Where the calls
+     * are missing (the spool was full), what was gone through is not gone through again: every one
+     * of very many would wait, and all calls be read for each part of them. */
+    gpu->scan_from = (late >= all / FEW && late > 0 ? oldest - (end - oldest) : end) - AROUND;
 }
 
 void ls_gpu_wait_add(struct ls_ingest *ingest, const struct ls_gpu_work *work) {
@@ -173,7 +186,7 @@ void ls_gpu_wait_add(struct ls_ingest *ingest, const struct ls_gpu_work *work) {
         return;
     }
     if (ingest->gpu.waits >= WAITS_MOST)
-        settle_all(ingest);
+        settle_all(ingest, ingest->gpu.scan_from);
     waiting->work = *work;
     if (!put_in(&ingest->gpu, waiting)) {
         ingest->out_of_memory = true;
@@ -185,7 +198,7 @@ void ls_gpu_wait_add(struct ls_ingest *ingest, const struct ls_gpu_work *work) {
 }
 
 void ls_gpu_wait_end(struct ls_ingest *ingest) {
-    settle_all(ingest);
+    settle_all(ingest, 0);
 }
 
 /* ---- rows ---- */

@@ -1,8 +1,10 @@
 /*
- * bench_ingest.c - how fast the collector takes in launches, without and with a kernel's run each.
+ * bench_ingest.c - how fast the collector takes in launches, without and with a kernel's run each,
+ * and runs whose launches are missing, beside launches whose runs are.
  *
- * A million of each, in parts, as from a program that is alive; only the taking in is timed. Prints
- * rows a second of this process's time, and what the end takes of it. Started by ./run.
+ * A million of each, four of the last, in parts, as from a program that is alive; only the taking
+ * in is timed. Prints rows a second of this process's time, and what the end takes of it. Started
+ * by ./run.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -46,7 +48,12 @@ static double take(struct ls_ingest *ingest, bool all) {
     return seconds() - before;
 }
 
-static void bench(const char *what, bool gpu) {
+enum kind { LAUNCHES, WITH_RUNS, APART };
+
+static void bench(const char *what, enum kind kind) {
+    uint32_t runs = kind == APART ? 4 * RUNS : RUNS;
+    bool gpu = kind != LAUNCHES;
+    uint32_t number = kind == APART ? runs : 0; /* none of a launch's */
     char why[512];
     double time = 0;
     struct stat st;
@@ -56,7 +63,7 @@ static void bench(const char *what, bool gpu) {
     maker_kernel(&maker, CUPTI_THREAD, 1, "kernel");
     check(ls_spool_open(spool, maker.spool, why, sizeof why) == LS_SPOOL_OK, why);
     check(ls_ingest_open(ingest, spool, why, sizeof why), why);
-    for (uint32_t from = 0; from < RUNS; from += PART) {
+    for (uint32_t from = 0; from < runs; from += PART) {
         for (uint32_t i = from; i < from + PART; i++)
             maker_launch(&maker, 1 + i % 4, 1000 * (uint64_t)i, 1000 * (uint64_t)i + 900, 0, i + 1);
         for (uint32_t i = from; gpu && i < from + PART; i++) {
@@ -64,7 +71,7 @@ static void bench(const char *what, bool gpu) {
                 maker_gpu_clock(&maker, CUPTI_THREAD, 1000 * (uint64_t)(from + PART), 100,
                                 1000 * (uint64_t)(from + PART));
             maker_kernel_run(&maker, CUPTI_THREAD, 1000 * (uint64_t)i + 2000,
-                             1000 * (uint64_t)i + 2900, i + 1);
+                             1000 * (uint64_t)i + 2900, number + i + 1);
         }
         time += take(ingest, false);
     }
@@ -78,17 +85,18 @@ static void bench(const char *what, bool gpu) {
     free(spool);
     stat(maker.trace, &st);
     printf("%-28s %8.0f rows/s, %5.2f s in all, the end %.2f s, %3.0f bytes a launch", what,
-           (gpu ? 2 : 1) * RUNS / time, time, end, (double)st.st_size / RUNS);
+           (gpu ? 2 : 1) * runs / time, time, end, (double)st.st_size / runs);
     if (gpu)
         printf(", %lld matched",
-               (long long)maker_number(&maker, "SELECT SUM(count) FROM gpu_count WHERE "
-                                               "status='matched'"));
+               (long long)maker_number(&maker, "SELECT IFNULL(SUM(count),0) FROM gpu_count "
+                                               "WHERE status='matched'"));
     putchar('\n');
     maker_close(&maker);
 }
 
 int main(void) {
-    bench("launches", false);
-    bench("launches and kernels' runs", true);
+    bench("launches", LAUNCHES);
+    bench("launches and kernels' runs", WITH_RUNS);
+    bench("runs without their launches", APART);
     return 0;
 }
