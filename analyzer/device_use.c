@@ -137,7 +137,9 @@ void ls_device_use_finish(struct ls_ingest *ingest) {
     char note[200] = "";
     if (ingest->use.nvml)
         take(ingest);
-    ls_device_use_split(&ingest->db, note, sizeof note);
+    if (!ls_device_use_split(&ingest->db, note, sizeof note))
+        snprintf(note, sizeof note,
+                 "the collector had no memory to work out what the program held at each");
     ls_db_exec(&ingest->db, "DELETE FROM coverage WHERE layer='device-memory'");
     put_coverage(ingest, note);
 }

@@ -40,7 +40,8 @@ void ls_device_use_close(struct ls_device_use *use);
 
 /* ---- device_use_split.c ---- */
 
-/* Leave out what cannot be true, and complete the rows. `note` gets why some were left out. */
-void ls_device_use_split(struct ls_trace_db *db, char *note, size_t size);
+/* Leave out what cannot be true, and complete the rows. `note` gets why some were left out. False:
+ * there is no memory to; the rows are as they were told. */
+bool ls_device_use_split(struct ls_trace_db *db, char *note, size_t size);
 
 #endif

@@ -12,9 +12,7 @@
 
 #include "clamp.h"
 #include "device_use.h"
-#include "live.h"
-#include "room.h"
-#include "trace_db.h"
+#include "ingest_internal.h"
 
 #define DEVICES 256
 #define PAGE (INT64_C(2) << 20)        /* what the driver takes memory in, from half of it on */
@@ -50,6 +48,7 @@ struct split {
     struct ls_trace_db *db;
     struct series *of[DEVICES];
     bool peaks; /* of pools are looked for */
+    bool out_of_memory;
 };
 
 static int64_t or_unknown(sqlite3_stmt *stmt, int column) {
@@ -64,9 +63,14 @@ static void load_row(sqlite3_stmt *stmt, void *context) {
     if (device < 0 || device >= DEVICES)
         return;
     if (!split->of[device])
-        split->of[device] = ls_new(1, sizeof *split->of[device]);
+        split->of[device] = calloc(1, sizeof *split->of[device]);
     struct series *s = split->of[device];
-    s->row = ls_room(s->row, s->count, &s->room, sizeof *s->row);
+    struct row *row = s ? ls_ingest_room(s->row, s->count, &s->room, sizeof *row) : NULL;
+    if (!row) {
+        split->out_of_memory = true;
+        return;
+    }
+    s->row = row;
     s->row[s->count++] = (struct row){.id = sqlite3_column_int64(stmt, 1),
                                       .ts_ns = sqlite3_column_int64(stmt, 2),
                                       .used = or_unknown(stmt, 3),
@@ -108,9 +112,13 @@ static void add(struct series *s, enum part part, int64_t start_ns, int64_t end_
     s->part[part][first_at(s, end_ns)] -= bytes;
 }
 
-static void add_async(struct series *s, int64_t ts_ns, int64_t bytes) {
-    s->async = ls_room(s->async, s->async_count, &s->async_room, sizeof *s->async);
+static bool add_async(struct series *s, int64_t ts_ns, int64_t bytes) {
+    struct event *async = ls_ingest_room(s->async, s->async_count, &s->async_room, sizeof *async);
+    if (!async)
+        return false;
+    s->async = async;
     s->async[s->async_count++] = (struct event){ts_ns, bytes};
+    return true;
 }
 
 /* Of large memory, what lies between its end and that of its last page. */
@@ -131,10 +139,8 @@ static void load_life(sqlite3_stmt *stmt, void *context) {
     switch (kind) {
     case LS_MEMORY_ASYNC:
         add(s, ASYNC, start_ns, end_ns, size);
-        if (split->peaks) {
-            add_async(s, start_ns, size);
-            add_async(s, end_ns, -size);
-        }
+        if (split->peaks && (!add_async(s, start_ns, size) || !add_async(s, end_ns, -size)))
+            split->out_of_memory = true;
         break;
     case LS_MEMORY_MANAGED:
         add(s, MANAGED, start_ns, end_ns, size);
@@ -327,34 +333,51 @@ static void release(struct split *split) {
     }
 }
 
-void ls_device_use_split(struct ls_trace_db *db, char *note, size_t size) {
-    struct split split = {.db = db};
-    put_programs(db);
-    if (ls_db_number(db, "SELECT EXISTS(SELECT 1 FROM device_use)") == 0)
-        return;
-    ls_db_each(db,
-               "SELECT device,id,ts_ns,used,total,own_process,other_processes,source='nvml'"
-               " FROM device_use ORDER BY device,ts_ns,id",
-               load_row, &split);
+/* Where the changes at each row are gathered. */
+static void make_parts(struct split *split) {
     for (int i = 0; i < DEVICES; i++) {
-        struct series *s = split.of[i];
-        for (int p = 0; s && p < PARTS; p++)
-            s->part[p] = ls_new(s->count + 1, sizeof *s->part[p]);
+        struct series *s = split->of[i];
+        for (int p = 0; s && p < PARTS; p++) {
+            s->part[p] = calloc(s->count + 1, sizeof *s->part[p]);
+            split->out_of_memory |= !s->part[p];
+        }
         if (s)
-            s->async_peak = ls_new(s->count, sizeof *s->async_peak);
+            s->async_peak = calloc(s->count + 1, sizeof *s->async_peak);
+        split->out_of_memory |= s && !s->async_peak;
     }
-    ls_db_each(db,
-               "SELECT device,MAX(device_total) FROM memory WHERE device_total NOT NULL"
-               " GROUP BY device",
-               load_total, &split);
-    split.peaks =
+}
+
+static void load_lives(struct split *split) {
+    struct ls_trace_db *db = split->db;
+    split->peaks =
         2 * ls_db_number(db, "SELECT COUNT(*) FROM allocation WHERE kind=2") <= ASYNC_EVENTS_MOST;
     ls_db_each(db,
                "SELECT device,kind,size,start_ns,end_ns FROM allocation"
                " WHERE kind IN (1,2,3,6,7,9)",
-               load_life, &split);
+               load_life, split);
     ls_db_each(db, "SELECT device,0,size,start_ns,end_ns FROM vmm_range WHERE kind=2", load_life,
-               &split);
-    finish(&split, note, size);
+               split);
+}
+
+bool ls_device_use_split(struct ls_trace_db *db, char *note, size_t size) {
+    struct split split = {.db = db};
+    put_programs(db);
+    if (ls_db_number(db, "SELECT EXISTS(SELECT 1 FROM device_use)") == 0)
+        return true;
+    ls_db_each(db,
+               "SELECT device,id,ts_ns,used,total,own_process,other_processes,source='nvml'"
+               " FROM device_use ORDER BY device,ts_ns,id",
+               load_row, &split);
+    ls_db_each(db,
+               "SELECT device,MAX(device_total) FROM memory WHERE device_total NOT NULL"
+               " GROUP BY device",
+               load_total, &split);
+    if (!split.out_of_memory)
+        make_parts(&split);
+    if (!split.out_of_memory)
+        load_lives(&split);
+    if (!split.out_of_memory)
+        finish(&split, note, size);
     release(&split);
+    return !split.out_of_memory;
 }

@@ -4,12 +4,15 @@
  *
  * One thread; not async-signal-safe. Can be done twice.
  */
+#include "clamp.h"
 #include "ingest_internal.h"
 
 /* A duration in ticks as ns; the clock's lines need two points. */
 static int64_t ticks_ns(struct ls_ingest *ingest, uint64_t ticks) {
     uint64_t start = ingest->spool->start.clock[0].ticks;
-    return ls_clock_ns(&ingest->clock, start + ticks) - ls_clock_ns(&ingest->clock, start);
+    return ls_clamped(
+        ls_minus(ls_clock_ns(&ingest->clock, start + ticks), ls_clock_ns(&ingest->clock, start)),
+        LS_LATEST);
 }
 
 static uint64_t counted(struct ls_ingest *ingest, enum ls_cost what) {
@@ -22,6 +25,11 @@ static double mean_ns(struct ls_ingest *ingest, enum ls_cost count, enum ls_cost
     return samples ? (double)ticks_ns(ingest, counted(ingest, ticks)) / (double)samples : 0;
 }
 
+/* Of a damaged header the product may be more than a number holds. */
+static int64_t in_ns(double ns) {
+    return ns < (double)LS_LATEST ? (int64_t)ns : LS_LATEST;
+}
+
 void ls_cost_put(struct ls_ingest *ingest) {
     struct ls_trace_db *db = &ingest->db;
     int64_t calls = ls_db_number(db, "SELECT COUNT(*) FROM call");
@@ -31,7 +39,7 @@ void ls_cost_put(struct ls_ingest *ingest) {
     ls_ingest_put_number(ingest, "cost.start_ns", (int64_t)counted(ingest, LS_COST_START_NS));
     ls_ingest_put_number(ingest, "cost.samples", (int64_t)counted(ingest, LS_COST_LEAVES));
     ls_ingest_put_number(ingest, "cost.calls", calls);
-    ls_ingest_put_number(ingest, "cost.calls_ns", (int64_t)recording);
+    ls_ingest_put_number(ingest, "cost.calls_ns", in_ns(recording));
     ls_ingest_put_number(ingest, "cost.buffers", (int64_t)counted(ingest, LS_COST_BUFFERS));
     ls_ingest_put_number(ingest, "cost.buffers_ns",
                          ticks_ns(ingest, counted(ingest, LS_COST_BUFFER_TICKS)));

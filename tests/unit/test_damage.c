@@ -47,6 +47,20 @@ static void test_bad_record(void **state) {
     assert_int_equal(maker_number(&maker, "SELECT COUNT(*) FROM coverage WHERE layer='spool'"), 1);
 }
 
+/* What recording cost is told by the header's counters: any number. */
+static void test_damaged_counters(void **state) {
+    (void)state;
+    write_calls(1, 10);
+    for (int i = 0; i < LS_COST_COUNT; i++)
+        atomic_store(&maker.header->cost[i], i == LS_COST_LEAVES ? 1 : UINT64_MAX / 3);
+    collect();
+    assert_int_equal(calls(), 10);
+    assert_string_equal(maker_ask(&maker, "SELECT value FROM meta WHERE key='cost.calls_ns'"),
+                        "2305843009213693952");
+    assert_string_equal(maker_ask(&maker, "SELECT value FROM meta WHERE key='cost.flushes_ns'"),
+                        "2305843009213693952");
+}
+
 static void test_wrong_checksum(void **state) {
     (void)state;
     write_calls(1, 10);
@@ -215,9 +229,16 @@ static void test_scribbled_over(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        TEST(test_bad_record),  TEST(test_wrong_checksum),   TEST(test_bad_chunk_header),
-        TEST(test_bad_slots),   TEST(test_cut_off),          TEST(test_cut_off_before_a_chunk),
-        TEST(test_bad_headers), TEST(test_impossible_sizes), TEST(test_scribbled_over),
+        TEST(test_bad_record),
+        TEST(test_damaged_counters),
+        TEST(test_wrong_checksum),
+        TEST(test_bad_chunk_header),
+        TEST(test_bad_slots),
+        TEST(test_cut_off),
+        TEST(test_cut_off_before_a_chunk),
+        TEST(test_bad_headers),
+        TEST(test_impossible_sizes),
+        TEST(test_scribbled_over),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
