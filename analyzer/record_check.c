@@ -13,8 +13,36 @@ static bool check_call(const struct ls_rec_call *call) {
     if (call->head.api == LS_API_NONE || call->head.api >= LS_API_COUNT)
         return false;
     const struct ls_api_info *api = &ls_api_info[call->head.api];
-    unsigned words = (unsigned)api->field_count + !!(call->head.flags & LS_CALL_CORRELATED);
-    return api->cls != LS_CLASS_MAP && call->head.size == sizeof *call + 8u * words;
+    unsigned fields = (unsigned)api->field_count;
+    size_t size = sizeof *call + 8u * (fields + !!(call->head.flags & LS_CALL_CORRELATED));
+    if (api->cls == LS_CLASS_MAP || call->head.size < size)
+        return false;
+    if (!(call->head.flags & LS_CALL_OPERANDS))
+        return call->head.size == size;
+    uint64_t operands = call->head.size > size ? LS_CALL_OPERAND_COUNT(call, fields) : 0;
+    return operands > 0 && operands <= LS_OPERANDS_MOST &&
+           call->head.size == size + 8 + operands * sizeof(struct ls_operand);
+}
+
+static bool check_shape(const struct ls_rec_shape *shape) {
+    if (shape->head.size < sizeof *shape || shape->id == 0 || shape->kind == LS_SHAPE_NONE ||
+        shape->kind >= LS_SHAPE_KINDS || shape->dims > LS_SHAPE_DIMS ||
+        shape->dtype >= LS_DTYPE_COUNT)
+        return false;
+    unsigned values = (unsigned)(shape->head.size - sizeof *shape) / 8;
+    switch (shape->kind) {
+    case LS_SHAPE_TENSOR:
+    case LS_SHAPE_MATRIX:
+        return values == 2u * shape->dims;
+    case LS_SHAPE_PRODUCT:
+        return values == LS_PRODUCT_VALUES;
+    case LS_SHAPE_CONVOLUTION:
+        return values == 4u * shape->dims + 3;
+    case LS_SHAPE_POOLING:
+        return values == 3u * shape->dims + 1;
+    default:
+        return values <= LS_SHAPE_VALUES;
+    }
 }
 
 static bool check_stack(const struct ls_rec_stack *stack) {
@@ -132,6 +160,8 @@ static bool check_body(const struct ls_record *record) {
         return record->size == sizeof(struct ls_rec_gpu_clock);
     case LS_REC_GPU_STATE:
         return check_gpu_state((const struct ls_rec_gpu_state *)record);
+    case LS_REC_SHAPE:
+        return check_shape((const struct ls_rec_shape *)record);
     case LS_REC_LOST:
         return record->size == sizeof(struct ls_rec_lost) && record->api < LS_LOST_COUNT;
     default:

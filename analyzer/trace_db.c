@@ -206,7 +206,7 @@ void ls_db_put_call(struct ls_trace_db *db, int64_t id, int64_t start_ns, int64_
     sqlite3_bind_int64(stmt, 4, thread);
     sqlite3_bind_int(stmt, 5, call->head.api);
     sqlite3_bind_int(stmt, 6, call->status);
-    sqlite3_bind_int(stmt, 7, call->head.flags & ~LS_CALL_CORRELATED);
+    sqlite3_bind_int(stmt, 7, call->head.flags & ~(LS_CALL_CORRELATED | LS_CALL_OPERANDS));
     sqlite3_bind_int(stmt, 8, call->head.device);
     if (call->stack)
         sqlite3_bind_int64(stmt, 9, call->stack);

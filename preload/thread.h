@@ -62,6 +62,10 @@ struct ls_thread {
     uint64_t lost_count, lost_start, lost_end;
     enum ls_lost lost_reason;
 
+    /* Operands of the call that has just ended (operand.h); none between calls. */
+    uint32_t operand_count;
+    struct ls_operand operand[LS_OPERANDS_MOST];
+
     struct ls_thread *next_free;
     struct ls_replay *replay; /* owned by stack_native.c; kept from user to user */
     struct ls_stack_entry cache[LS_STACK_CACHE];   /* owned by stack.c */

@@ -17,6 +17,7 @@
 #include "kernels.h"
 #include "layoutspy/api/types.h"
 #include "on_call.h"
+#include "operand_words.h"
 #include "resolve.h"
 #include "row_words.h"
 #include "spool.h"
@@ -160,6 +161,8 @@ enum {
 };
 
 #define F(name, type, expression) (uint64_t)(expression),
+#define O(ROLE, shape, address)                                                                    \
+    ls_operand_add(ls_call.self, LS_ROLE_##ROLE, 0, shape, (uint64_t)(uintptr_t)(address));
 /* The runtime's wrappers have their own copy of what is done around a call. The many of other
  * libraries share one: their calls are fewer and longer, and the library's size is every process's.
  */
@@ -188,6 +191,9 @@ static __attribute__((noinline)) void leave_shared(struct ls_call *call, enum ls
 #define WRAP(LIB, ret, name, CLASS, STACK, params, args, ...)                                      \
     WRAP_WHEN(LIB, ret, name, CLASS, STACK, params, args, true, __VA_ARGS__)
 #define WRAP_WHEN(LIB, ret, name, CLASS, STACK, params, args, condition, ...)                      \
+    WRAP_OPERANDS(LIB, ret, name, CLASS, STACK, params, args, condition, (), __VA_ARGS__)
+#define STATEMENTS(...) __VA_ARGS__
+#define WRAP_OPERANDS(LIB, ret, name, CLASS, STACK, params, args, condition, operands, ...)        \
     LS_EXPORT ret name params;                                                                     \
     LS_EXPORT ret name params {                                                                    \
         void *ls_caller = __builtin_return_address(0);                                             \
@@ -204,8 +210,8 @@ static __attribute__((noinline)) void leave_shared(struct ls_call *call, enum ls
         ls_called(&ls_call);                                                                       \
         __attribute__((unused)) const int ls_status = (int)ls_result;                              \
         const uint64_t ls_field[] = {__VA_ARGS__};                                                 \
-        LEAVE(LIB, &ls_call, LS_API_##name, LS_CLASS_##CLASS, ls_status, ls_field,                 \
-              sizeof ls_field / sizeof(uint64_t));                                                 \
+        STATEMENTS operands LEAVE(LIB, &ls_call, LS_API_##name, LS_CLASS_##CLASS, ls_status,       \
+                                  ls_field, sizeof ls_field / sizeof(uint64_t));                   \
         return ls_result;                                                                          \
     }
 
@@ -286,6 +292,10 @@ static __attribute__((noinline)) void leave_shared(struct ls_call *call, enum ls
     WRAP(LIB, ret, twin, CLASS, STACK, params, args, __VA_ARGS__)
 #define API_WHEN(LIB, ret, name, CLASS, STACK, params, args, condition, ...)                       \
     WRAP_WHEN(LIB, ret, name, CLASS, STACK, params, args, condition, __VA_ARGS__)
+#define API_OPERANDS(LIB, ret, name, CLASS, STACK, params, args, operands, ...)                    \
+    WRAP_OPERANDS(LIB, ret, name, CLASS, STACK, params, args, true, operands, __VA_ARGS__)
+#define API_OPERANDS_TWIN(LIB, ret, name, twin, CLASS, STACK, params, args, operands, ...)         \
+    WRAP_OPERANDS(LIB, ret, twin, CLASS, STACK, params, args, true, operands, __VA_ARGS__)
 #define API_VOID_WHEN(LIB, name, CLASS, STACK, params, args, condition, ...)                       \
     WRAP_VOID_WHEN(LIB, name, CLASS, STACK, params, args, condition, __VA_ARGS__)
 #define API_MAP(LIB, ret, name, params, args, ...)                                                 \

@@ -32,7 +32,7 @@
 #include <stdint.h>
 
 #define LS_SPOOL_MAGIC "layoutspy spool" /* 16 bytes with its NUL */
-#define LS_SPOOL_VERSION 4
+#define LS_SPOOL_VERSION 5
 #define LS_CHUNK_MAX 4096           /* slots in the directory */
 #define LS_CHUNK_MIN (64u << 10)    /* bytes, the first chunk of a thread */
 #define LS_CHUNK_LARGEST (2u << 20) /* bytes; sizes double up to this */
@@ -158,6 +158,7 @@ enum ls_record_type {
     LS_REC_GPU,
     LS_REC_GPU_CLOCK,
     LS_REC_GPU_STATE,
+    LS_REC_SHAPE,
     LS_REC_TYPE_COUNT
 };
 
@@ -176,6 +177,7 @@ enum ls_call_flag {
     LS_CALL_CAPTURING = 2,  /* some stream of the process was capturing: nothing was asked */
     LS_CALL_CORRELATED = 4, /* one more word follows the fields: LS_CORRELATION() */
     LS_CALL_CUPTI = 8,      /* passed beside the hooks: CUPTI alone saw it */
+    LS_CALL_OPERANDS = 16,  /* its operands come last: their number in a word, then each */
 };
 
 /* The word that follows the fields of a correlated call: CUPTI's number of the call, by which
@@ -195,8 +197,8 @@ enum ls_asked {
 };
 #define LS_KINDS(src, dst) ((uint8_t)((src) | (dst) << 4))
 
-/* LS_REC_CALL. Fields as the row in the table lists them, and with LS_CALL_CORRELATED one word
- * more. */
+/* LS_REC_CALL. Fields as the row in the table lists them, with LS_CALL_CORRELATED one word more,
+ * and with LS_CALL_OPERANDS the operands. */
 struct ls_rec_call {
     struct ls_record head;
     uint64_t start;    /* ticks before the real call */
@@ -387,6 +389,8 @@ struct ls_rec_gpu_state {
     char text[]; /* why: "another CUPTI client", ... NUL-terminated */
 };
 
+/* LS_REC_SHAPE, and the operands of calls: layoutspy/shape.h. */
+
 /* LS_REC_MODULE: mapped in generation `modules`; told again in a later generation (after an unload
  * anywhere) when an address needs it. An address belongs to the latest one that is not later than
  * its stack's generation. */
@@ -442,5 +446,7 @@ _Static_assert(sizeof(struct ls_rec_tensor) % 8 == 0, "tensor record");
 _Static_assert(sizeof(struct ls_rec_gpu) == 80, "GPU record");
 _Static_assert(LS_LOST_COUNT <= 16, "lost counters");
 _Static_assert(LS_COST_COUNT <= 16, "cost counters");
+
+#include "layoutspy/shape.h"
 
 #endif
