@@ -1,4 +1,4 @@
-# Text to C string literals, a line each: schema.sql becomes part of the program.
+# Text to C string literals, a line each: the schema becomes part of the program.
 s/\\/\\\\/g
 s/"/\\"/g
 s/.*/"&\\n"/

@@ -1,8 +1,8 @@
 /*
  * stack_walk.h - the frames of one stack, as SQL. Any thread.
  *
- * As the view stack_frame (schema.sql), but from one stack alone: the view walks all of them, which
- * takes a second where there are thousands. Frames that are inlined into others are left out.
+ * As the view stack_frame (schema_views.sql), but from one stack alone: the view walks all of them,
+ * which takes a second where there are thousands. Frames that are inlined into others are left out.
  */
 #ifndef LAYOUTSPY_STACK_WALK_H
 #define LAYOUTSPY_STACK_WALK_H

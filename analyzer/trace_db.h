@@ -86,7 +86,8 @@ struct ls_trace_db {
     sqlite3_stmt *put_call[LS_FIELD_MAX + 1]; /* by number of fields */
 };
 
-/* The text of schema.sql, and the number that it sets a pragma to. */
+/* The text of the schema (schema.sql, schema_views.sql), and the number that it sets a pragma to.
+ */
 extern const char ls_schema_sql[];
 int ls_schema_number(const char *pragma);
 

@@ -1,4 +1,4 @@
-"""Traces made by hand: rows put into analyzer/schema.sql, for tests that need no recording.
+"""Traces made by hand: rows put into the schema, for tests that need no recording.
 
 Times are ns since the recording's start. A Trace is written by close(), or at the end of a
 `with` block.
@@ -7,7 +7,7 @@ Times are ns since the recording's start. A Trace is written by close(), or at t
 import sqlite3
 from pathlib import Path
 
-from harness import ROOT
+from table import schema
 
 KINDS = {"device": 1, "async": 2, "managed": 3, "pinned": 4, "registered": 5, "vmm": 6, "array": 7}
 SIDES = {"unknown": 0, "pageable": 1, "pinned": 2, "device": 3, "managed": 4, "array": 5}
@@ -32,7 +32,7 @@ class Trace:
     def __init__(self, path, ended="exit", run_ns=1_000_000_000, app="./app"):
         self.path = Path(path)
         self.db = sqlite3.connect(self.path)
-        self.db.executescript((ROOT / "analyzer/schema.sql").read_text())
+        self.db.executescript(schema())
         self.run_ns = run_ns
         self.apis, self.stacks, self.modules, self.calls = {}, {}, {}, 0
         self.address = self.next = 0x7F0000000000

@@ -6,7 +6,7 @@ import sqlite3
 
 import pytest
 
-from table import ROOT, TABLE
+from table import TABLE, schema
 from truth import base_name, compare, compare_all, parse_log, replay
 
 PID, TID, OTHER = 100, 100, 101
@@ -59,7 +59,7 @@ def insert_copy(db, number, name, status, values, extra):
 
 def write_trace(path):
     db = sqlite3.connect(path)
-    db.executescript((ROOT / "analyzer" / "schema.sql").read_text())
+    db.executescript(schema())
     db.executemany("INSERT INTO meta VALUES(?,?)", [("pid", str(PID)), ("start_real_ns", "1")])
     for name, row in TABLE.items():
         fields = json.dumps([{"name": n, "type": t} for n, t in row.fields])
