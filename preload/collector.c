@@ -134,7 +134,8 @@ void ls_collector_start(struct ls_session *session) {
     char path[LS_PATH_MAX], pid[16];
     const char *reason = reason_not_to(session);
     if (!reason && !find_command(path, sizeof path, session->env.collector))
-        reason = "the layoutspy command was not found beside the library";
+        reason = session->env.collector ? "LAYOUTSPY_COLLECTOR names no program"
+                                        : "the layoutspy command was not found beside the library";
     if (reason) {
         ls_collector_result = (struct ls_collector_result){"off", reason};
         return;

@@ -114,7 +114,12 @@ static void meta_environment(struct ls_thread *self) {
     }
 }
 
-static void coverage(struct ls_thread *self) {
+static void coverage_of_hooks(struct ls_thread *self) {
+    if (!ls_session.env.hooks) {
+        ls_describe_coverage(self, "hooks", "off",
+                             "LAYOUTSPY_HOOKS=off: nothing but what CUPTI tells is recorded");
+        return;
+    }
     ls_describe_coverage(
         self, "cudart", "on",
         "calls through libcudart.so; a static cudart, RTLD_DEEPBIND and dlsym on a "
@@ -126,6 +131,10 @@ static void coverage(struct ls_thread *self) {
     ls_describe_coverage(self, "libraries", "partial",
                          "products of cuBLAS and cuBLASLt, layers of cuDNN, exchanges of NCCL, "
                          "transforms of cuFFT, without their operands; other calls pass beside it");
+}
+
+static void coverage(struct ls_thread *self) {
+    coverage_of_hooks(self);
     ls_describe_coverage(self, "native-stacks", ls_session.env.stacks ? "on" : "off",
                          ls_session.env.stacks ? "" : "LAYOUTSPY_STACKS=off");
     ls_describe_coverage(self, "collector", ls_collector_result.state, ls_collector_result.detail);

@@ -45,6 +45,8 @@ def test_three_ways(harness, program):
     traces = {mode: recorded(harness, program, mode, f"{mode}.db") for mode in MODES}
     for mode in ("cupti", "both"):
         assert traces[mode].one("SELECT state FROM coverage WHERE layer = 'cupti'") == "on"
+        hooks_are_told = traces[mode].one("SELECT COUNT(*) FROM coverage WHERE layer IN ('cudart', 'driver')")
+        assert hooks_are_told == (2 if mode == "both" else 0)
         for facts in (allocations, copies):
             hooks, other = facts(traces["hooks"]), facts(traces[mode])
             assert other == hooks, f"{mode}: more {other - hooks}, less {hooks - other}"
