@@ -73,15 +73,6 @@ void ls_ingest_put_end(struct ls_ingest *ingest) {
                   "call that had returned is here");
 }
 
-/* "on: X", said at the start, and "on: X, and more" once that was known: the latter is enough. */
-static void drop_superseded_coverage(struct ls_ingest *ingest) {
-    ls_db_exec(&ingest->db,
-               "DELETE FROM coverage WHERE EXISTS (SELECT 1 FROM coverage AS later WHERE "
-               "later.layer = coverage.layer AND later.state = coverage.state AND "
-               "coverage.detail <> '' AND "
-               "substr(later.detail, 1, length(coverage.detail) + 2) = coverage.detail || ', ')");
-}
-
 static void name_stacks(struct ls_ingest *ingest) {
     int64_t end = ls_now_ms() + NAMING_MS, left = NAMING_MS;
     while (left > 0 && ls_stacks_symbolize(&ingest->stacks, (int)left))
@@ -120,7 +111,6 @@ bool ls_ingest_finish(struct ls_ingest *ingest, char *why, size_t size) {
         ls_steps_build(db);
         ls_ingest_put_end(ingest);
         ls_moments_build(db);
-        drop_superseded_coverage(ingest);
         ls_db_exec(db, indexes); /* in the transaction that says that it ended */
     }
     if (!commit(ingest, why, size))

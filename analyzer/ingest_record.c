@@ -161,6 +161,17 @@ static void ingest_meta(struct ls_ingest *ingest, const struct ls_rec_text *reco
         ls_modules_set_program(&ingest->modules, ls_record_text(record, 1));
 }
 
+/* "on: X", said at the start, and "on: X, and more" once that was known: the latter is enough. */
+static void ingest_coverage(struct ls_ingest *ingest, const struct ls_rec_text *record) {
+    ls_db_put(&ingest->db, LS_PUT_COVERAGE, "sss", ls_record_text(record, 0),
+              ls_record_text(record, 1), ls_record_text(record, 2));
+    ls_db_exec(&ingest->db,
+               "DELETE FROM coverage WHERE EXISTS (SELECT 1 FROM coverage AS later WHERE "
+               "later.layer = coverage.layer AND later.state = coverage.state AND "
+               "coverage.detail <> '' AND "
+               "substr(later.detail, 1, length(coverage.detail) + 2) = coverage.detail || ', ')");
+}
+
 static void ingest_lost(struct ls_ingest *ingest, const struct ls_rec_lost *record) {
     ls_db_put(&ingest->db, LS_PUT_LOST, "suii", ls_lost_name[record->head.api], record->count,
               ls_clock_ns(&ingest->clock, record->start), ls_clock_ns(&ingest->clock, record->end));
@@ -177,7 +188,6 @@ static void ingest_mark(struct ls_ingest *ingest, const struct ls_rec_mark *reco
 
 void ls_ingest_record(struct ls_ingest *ingest, const struct ls_record *record, uint32_t thread) {
     const struct ls_rec_thread *named;
-    const struct ls_rec_text *text;
     switch (record->type) {
     case LS_REC_CALL:
         ingest_call(ingest, (const struct ls_rec_call *)record, thread);
@@ -211,9 +221,7 @@ void ls_ingest_record(struct ls_ingest *ingest, const struct ls_record *record, 
         ingest_mark(ingest, (const struct ls_rec_mark *)record, thread);
         break;
     case LS_REC_COVERAGE:
-        text = (const struct ls_rec_text *)record;
-        ls_db_put(&ingest->db, LS_PUT_COVERAGE, "sss", text->text, ls_record_text(text, 1),
-                  ls_record_text(text, 2));
+        ingest_coverage(ingest, (const struct ls_rec_text *)record);
         break;
     case LS_REC_LOST:
         ingest_lost(ingest, (const struct ls_rec_lost *)record);

@@ -81,6 +81,22 @@ def test_stop_and_start(harness, program):
         assert timed == {1000: 10, 3000: 10}
 
 
+def test_a_stop_is_told_once_while_the_program_runs(harness, program):
+    """First without its end, then with it: the latter takes the former's place at once."""
+    program.copies(1000)
+    program.ctl_beside("stop")
+    program.ctl_beside("start")
+    program.copies(2000)
+    told = []
+    for _ in range(200):
+        told = [detail for detail, in rows(harness, "SELECT detail FROM coverage WHERE layer = 'recording'")]
+        if any("until" in detail for detail in told):
+            break
+        time.sleep(0.05)
+    assert len(told) == 1 and "until" in told[0], told
+    program.end()
+
+
 def test_without_a_call(harness, program):
     """CUPTI's thread answers; hooks alone need a call."""
     program.copies(1000)
