@@ -151,12 +151,15 @@ static void note_ending(struct ls_trace *trace, const struct ls_launch *launch) 
 
 static void say_unseen(int status) {
     const char *disable = getenv("LAYOUTSPY_DISABLE");
-    if (disable && *disable)
+    if (disable && *disable && strcmp(disable, "0") != 0 && strcmp(disable, "off") != 0 &&
+        strcmp(disable, "no") != 0)
         fprintf(stderr, "layoutspy: nothing was recorded with LAYOUTSPY_DISABLE=%s\n", disable);
     else if (status != 126 && status != 127) /* what a shell, or env, says that started nothing */
-        fputs("layoutspy: no CUDA call was seen, so there is no trace (unseen are a statically "
-              "linked CUDA runtime, RTLD_DEEPBIND, dlsym on a handle, and the driver API)\n",
-              stderr);
+        fputs(
+            "layoutspy: no CUDA call was seen, so there is no trace (unseen without CUPTI, or where "
+            "CUDA_INJECTION64_PATH names another tool, are a statically linked CUDA runtime, "
+            "RTLD_DEEPBIND, dlsym on a handle, and the driver API)\n",
+            stderr);
 }
 
 /* A trace of another process of this run: its name, and how much is wrong in it. */

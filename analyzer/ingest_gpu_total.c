@@ -229,9 +229,11 @@ static void say_gaps(struct ls_ingest *ingest) {
     if (gaps.launched == 0 && gaps.copied == 0)
         return;
     snprintf(text, sizeof text,
-             "%s launches and %s copies have no GPU times: CUPTI did not record for us when they "
-             "began (cupti_gap)",
-             ls_human_count(&launches, gaps.launched), ls_human_count(&copies, gaps.copied));
+             "%s %s and %s %s have no GPU times: CUPTI did not record for us when they began "
+             "(cupti_gap)",
+             ls_human_count(&launches, gaps.launched),
+             ls_plural(gaps.launched, "launch", "launches"), ls_human_count(&copies, gaps.copied),
+             ls_plural(gaps.copied, "copy", "copies"));
     say(ingest, "gpu-times", "partial", text);
 }
 

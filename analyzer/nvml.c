@@ -196,7 +196,7 @@ static bool begin(struct ls_nvml *n) {
     void *library = load(n);
     int status;
     if (!library)
-        turn(n, LS_NVML_OFF, "no NVML");
+        turn(n, LS_NVML_OFF, n->library ? "no NVML where LAYOUTSPY_NVML says" : "no NVML");
     else if (!find_functions(&n->nvml, library))
         turn(n, LS_NVML_OFF, "an NVML that lacks what is needed");
     else if ((status = CALL(n, n->nvml.init())) != NVML_OK)

@@ -57,7 +57,8 @@ int ls_render_cost(sqlite3 *db, FILE *out) {
         put_measured(db, out);
         return SQLITE_OK;
     }
-    fprintf(out, "about %s of %s (%s %s at %s)", ls_human_share(&share, cost.share),
+    const char *part = ls_human_share(&share, cost.share); /* it may begin with "less than" */
+    fprintf(out, "%s%s of %s (%s %s at %s)", *part == 'l' ? "" : "about ", part,
             ls_human_ns(&run, cost.run_ns), ls_human_count(&calls, cost.calls),
             ls_plural(cost.calls, "call", "calls"),
             ls_human_ns(&each, cost.calls ? cost.calls_ns / cost.calls : 0));

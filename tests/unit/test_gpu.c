@@ -258,7 +258,7 @@ static void test_gaps(void **state) {
                           "FROM (SELECT * FROM cupti_gap ORDER BY start_ns)"),
         "10-100 CUPTI was not on yet;300-500 another CUPTI client;900- the end");
     assert_string_equal(maker_ask(&maker, "SELECT detail FROM coverage WHERE layer='gpu-times'"),
-                        "2 launches and 1 copies have no GPU times: CUPTI did not record for us "
+                        "2 launches and 1 copy have no GPU times: CUPTI did not record for us "
                         "when they began (cupti_gap)");
 }
 

@@ -170,7 +170,7 @@ static void there_is_none(void **state) {
     (void)state;
     struct ls_nvml *nvml = start("", "/nowhere/libnvidia-ml.so.1", true);
     assert_false(ask(nvml, &sample, 5000));
-    assert_why(nvml, "no NVML");
+    assert_why(nvml, "no NVML where LAYOUTSPY_NVML says");
     ls_nvml_stop(nvml);
     nvml = start("", "libm.so.6", true);
     assert_false(ask(nvml, &sample, 5000));
