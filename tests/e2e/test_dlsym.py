@@ -28,7 +28,7 @@ def test_what_is_looked_up_is_recorded(harness, preload):
 def test_alone_it_passes_everything_on(harness):
     """Without liblayoutspy.so, and without a recording."""
     for preload in (str(DLSYM), BOTH[0]):
-        env = harness.environment(out=None, LD_PRELOAD=preload, LAYOUTSPY_MODE="off")
+        env = harness.environment(out=None, LD_PRELOAD=preload, LAYOUTSPY_DISABLE="1")
         outcome = harness.run([app("driver_lookup")], env, preload_standin=False)
         assert (outcome.status, outcome.out, outcome.err) == (0, "done\n", "")
 
