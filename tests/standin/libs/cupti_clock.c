@@ -9,6 +9,8 @@
 #include "../device.h"
 #include "cupti_standin.h"
 
+#define READINGS 3
+
 struct point {
     uint64_t device, client;
 };
@@ -36,9 +38,18 @@ uint64_t cp_now(void) {
     return clock ? clock() : own_now();
 }
 
+/* The tightest of some: a thread may be stopped between two readings. */
 static struct point now(void) {
-    uint64_t before = sd_now_ns(), client = cp_now(), after = sd_now_ns();
-    return (struct point){before + (after - before) / 2, client};
+    struct point best = {0, 0};
+    uint64_t width = UINT64_MAX;
+    for (int i = 0; i < READINGS; i++) {
+        uint64_t before = sd_now_ns(), client = cp_now(), after = sd_now_ns();
+        if (after - before >= width)
+            continue;
+        width = after - before;
+        best = (struct point){before + width / 2, client};
+    }
+    return best;
 }
 
 void cp_set_clock(CUpti_TimestampCallbackFunc clock) {
@@ -64,15 +75,27 @@ static void points(struct point *a, struct point *b) {
         *b = p;
 }
 
-uint64_t cp_time(uint64_t device_ns) {
-    if (!device_ns)
-        return 0;
+static uint64_t scaled(uint64_t difference, double rate) {
+    double ns = (double)(int64_t)difference * rate;
+    return (uint64_t)(int64_t)(ns < 0 ? ns - 0.5 : ns + 0.5);
+}
+
+void cp_times(uint64_t start_ns, uint64_t end_ns, uint64_t out[2]) {
     struct point a, b;
     points(&a, &b);
     double rate = b.device > a.device + 50000
                       ? (double)(int64_t)(b.client - a.client) / (double)(b.device - a.device)
                       : 1.0;
-    return b.client + (uint64_t)(int64_t)((double)(int64_t)(device_ns - b.device) * rate);
+    uint64_t lasted = scaled(end_ns - start_ns, rate);
+    uint64_t end = b.client + scaled(end_ns - b.device, rate);
+    out[0] = start_ns ? end - lasted : 0;
+    out[1] = end_ns ? end : 0;
+}
+
+uint64_t cp_time(uint64_t device_ns) {
+    uint64_t times[2];
+    cp_times(device_ns, device_ns, times);
+    return times[1];
 }
 
 CP_EXPORT cuptiGetTimestamp(uint64_t *timestamp) {

@@ -11,8 +11,7 @@ enum { COMPUTE = 1, ASYNC_MEMCPY = 2 };
 /* The start and end of work; some are wrong where that fault is asked for. */
 static void times(uint64_t start_ns, uint64_t end_ns, uint64_t out[2]) {
     static atomic_uint counter;
-    out[0] = cp_time(start_ns);
-    out[1] = cp_time(end_ns);
+    cp_times(start_ns, end_ns, out);
     if (!cp_fault(CP_INVALID))
         return;
     unsigned n = atomic_fetch_add(&counter, 1) + 1;
@@ -126,10 +125,12 @@ static bool graph(struct cp_record *r, const struct cp_session *s, const struct 
 static bool wait(struct cp_record *r, const struct cp_session *s, const struct sd_work_done *w) {
     if (!cp_wants(s, CUPTI_ACTIVITY_KIND_SYNCHRONIZATION))
         return false;
+    uint64_t span[2];
+    cp_times(w->start_ns, w->end_ns, span);
     cp_begin(r, CP_R_SYNCHRONIZATION);
     SET(r, SYNCHRONIZATION, type, w->wait);
-    SET(r, SYNCHRONIZATION, start, cp_time(w->start_ns));
-    SET(r, SYNCHRONIZATION, end, cp_time(w->end_ns));
+    SET(r, SYNCHRONIZATION, start, span[0]);
+    SET(r, SYNCHRONIZATION, end, span[1]);
     SET(r, SYNCHRONIZATION, correlationId, w->correlation);
     SET(r, SYNCHRONIZATION, contextId, cp_context_id(w->device));
     SET(r, SYNCHRONIZATION, streamId, w->stream && w->wait != 4 ? w->stream : UNKNOWN_STREAM);

@@ -205,6 +205,8 @@ void cp_work_in_child(void), cp_context_in_child(void); /* after a fork: locks a
 
 uint64_t cp_now(void);
 uint64_t cp_time(uint64_t device_ns); /* of the device's clock, in the client's; 0 stays 0 */
+/* A start and an end, along one line: what it lasted is as true as the rates are. */
+void cp_times(uint64_t start_ns, uint64_t end_ns, uint64_t out[2]);
 void cp_set_clock(CUpti_TimestampCallbackFunc clock);
 
 /* ---- records ---- */
