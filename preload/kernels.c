@@ -12,8 +12,8 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "common/kernel_words.h"
 #include "cupti/names.h"
-#include "kernel_words.h"
 #include "lock.h"
 #include "spool.h"
 

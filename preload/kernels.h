@@ -23,7 +23,7 @@ void ls_kernel_name(const void *handle, const char *name);
  * recorded call only (ls_self is busy). */
 uint32_t ls_kernel(const void *stub_or_handle);
 
-/* A number tells by itself whether the kernel only moves or converts data (kernel_words.h). */
+/* A number tells by itself whether the kernel only moves or converts data (common/kernel_words.h). */
 #define LS_KERNEL_MOVES(number) ((number)&1)
 
 /* A number for a name: its KERNEL record is written. For those whom others tell of (cupti/names.c);

@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "preload/kernel_words.h"
+#include "common/kernel_words.h"
 
 static const char *const moving[] = {
     "_ZN2at6native18elementwise_kernelILi128ELi2EZNS0_22gpu_kernel_impl_nocastIZZZNS0_23direct_copy_"

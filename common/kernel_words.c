@@ -6,9 +6,8 @@
 #include <stddef.h>
 #include <string.h>
 
-/* Arrays, not pointers: no relocations in processes that launch nothing. */
-static const char patterns[][48] = {
-#define KERNEL(pattern, why) pattern,
+static const struct ls_kernel_words words[] = {
+#define KERNEL(pattern, CHANGE, from, to, why) {pattern, from, to, LS_KERNEL_##CHANGE},
 #include "kernel_words.def"
 };
 
@@ -37,9 +36,9 @@ static bool is_like(const char *name, const char *pattern) {
     return *name == 0;
 }
 
-bool ls_kernel_moves(const char *name) {
-    for (size_t i = 0; i < sizeof patterns / sizeof *patterns; i++)
-        if (is_like(name, patterns[i]))
-            return true;
-    return false;
+const struct ls_kernel_words *ls_kernel_words(const char *name) {
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+        if (is_like(name, words[i].pattern))
+            return &words[i];
+    return NULL;
 }
