@@ -75,6 +75,8 @@ bool ls_ingest_open(struct ls_ingest *ingest, struct ls_spool *spool, char *why,
     ls_stacks_load(&ingest->stacks);
     ls_block_load(ingest);
     ls_library_load(ingest);
+    ls_shape_load(ingest);
+    ls_operand_load(ingest);
     ls_gpu_load(ingest);
     ls_ingest_put_start(ingest);
     ls_db_commit(db);
@@ -107,6 +109,7 @@ static bool commit(struct ls_ingest *ingest, struct ls_merge *merge) {
     ls_block_store(ingest);
     ls_oom_store(ingest);
     ls_census_store(ingest);
+    ls_operand_store(ingest);
     ls_gpu_store(ingest);
     put_progress(ingest);
     ingest->ooms.urgent = false;
@@ -176,6 +179,8 @@ void ls_ingest_close(struct ls_ingest *ingest) {
     ls_block_close(ingest);
     ls_oom_close(&ingest->ooms);
     ls_library_close(ingest);
+    ls_shape_close(&ingest->shapes);
+    ls_operand_close(&ingest->operands);
     ls_gpu_close(ingest);
     ls_device_use_close(&ingest->use);
     ls_live_destroy(&ingest->memory);

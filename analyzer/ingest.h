@@ -17,6 +17,7 @@
 #include "ingest_block.h"
 #include "ingest_gpu.h"
 #include "ingest_oom.h"
+#include "ingest_shape.h"
 #include "live.h"
 #include "merge.h"
 #include "modules.h"
@@ -33,6 +34,11 @@ struct ls_ingest {
     struct ls_blocks blocks;
     struct ls_ooms ooms;
     struct ls_handle *handles; /* of libraries (ingest_library.c) */
+    struct ls_library_gpu {
+        int64_t call, gpu_ns; /* since the last row of `library_gpu`; call 0: none */
+    } library_gpu;
+    struct ls_shapes shapes;
+    struct ls_operands operands;
     struct ls_modules modules;
     struct ls_stacks stacks;
     struct ls_symbolizer names; /* of kernels: a worker apart from that of the stacks */

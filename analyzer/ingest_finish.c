@@ -26,7 +26,7 @@ static const char indexes[] =
     "CREATE INDEX IF NOT EXISTS allocation_stack ON allocation(stack);"
     "CREATE INDEX IF NOT EXISTS gpu_work_under ON gpu_work(under) WHERE under IS NOT NULL;"
     "CREATE INDEX IF NOT EXISTS library_handle_handle ON library_handle(handle);"
-    "DROP TABLE IF EXISTS raw_gpu; DROP TABLE IF EXISTS raw_stack; DROP TABLE IF EXISTS raw_python; DROP TABLE IF EXISTS raw_code;";
+    "DROP TABLE IF EXISTS raw_operand; DROP TABLE IF EXISTS raw_gpu; DROP TABLE IF EXISTS raw_stack; DROP TABLE IF EXISTS raw_python; DROP TABLE IF EXISTS raw_code;";
 
 void ls_ingest_put_number(struct ls_ingest *ingest, const char *key, int64_t number) {
     char text[24];

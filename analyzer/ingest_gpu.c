@@ -105,6 +105,8 @@ void ls_gpu_settle(struct ls_ingest *ingest, const struct ls_gpu_work *work,
     ls_gpu_count(ingest, work, join, call ? call->under_api : 0);
     if (work->kind == LS_GPU_COPY && call && call->copy)
         tell_copy(ingest, work, call->copy);
+    if (call && call->under && work->timed && work->kind <= LS_GPU_SET)
+        ls_library_gpu(ingest, call->under, work->end_ns - work->start_ns);
     if (work->kind == LS_GPU_KERNEL && gpu->rows++ >= gpu->rows_most)
         return;
     put_row(ingest, work, join, call);
@@ -205,6 +207,7 @@ void ls_gpu_store(struct ls_ingest *ingest) {
         ls_ingest_put_number(ingest, "gpu_clock_error_ns", gpu->clock.error_ns);
     }
     gpu->dated = false;
+    ls_library_gpu_store(ingest);
     ls_gpu_wait_store(ingest);
     ls_gpu_total_store(ingest);
 }

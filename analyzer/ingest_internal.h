@@ -45,8 +45,11 @@ void ls_census_put_tensor(struct ls_ingest *ingest, const struct ls_rec_tensor *
 void ls_census_store(struct ls_ingest *ingest);  /* before each commit */
 void ls_census_finish(struct ls_ingest *ingest); /* before the end */
 
-/* ingest_library.c: handles of libraries */
+/* ingest_library.c: handles of libraries, and the GPU's time of their calls */
 void ls_library_call(struct ls_ingest *ingest, const struct ls_timed_call *call);
+/* Work of the GPU for the library's call `under`, the outermost one. */
+void ls_library_gpu(struct ls_ingest *ingest, int64_t under, int64_t gpu_ns);
+void ls_library_gpu_store(struct ls_ingest *ingest); /* before each commit */
 void ls_library_load(struct ls_ingest *ingest);
 void ls_library_close(struct ls_ingest *ingest);
 

@@ -1,5 +1,6 @@
 /*
- * ingest_library.c - what libraries' handles were told: rows of `library_handle`. See ingest.h.
+ * ingest_library.c - what libraries' handles were told, and the GPU's time of their calls: rows of
+ * `library_handle` and `library_gpu`. See ingest.h.
  *
  * A library's handle works on one stream and may be lent memory for its work; setting either is the
  * only trace of it. What a call does is told by the fields that it has. Calls that change nothing
@@ -7,6 +8,7 @@
  */
 #include <stdlib.h>
 
+#include "clamp.h"
 #include "common/roles.h"
 #include "ingest_internal.h"
 
@@ -94,6 +96,25 @@ void ls_library_call(struct ls_ingest *ingest, const struct ls_timed_call *call)
         put(ingest, call, STREAM_SET, handle);
     if (roles->ends)
         forget(ingest, value);
+}
+
+/* ---- the GPU's time ---- */
+
+void ls_library_gpu_store(struct ls_ingest *ingest) {
+    struct ls_library_gpu *sum = &ingest->library_gpu;
+    if (sum->call)
+        ls_db_put(&ingest->db, LS_PUT_LIBRARY_GPU, "ii", sum->call, sum->gpu_ns);
+    sum->call = 0;
+}
+
+/* The works of a call come one after the other: a row for all, unless others are between. */
+void ls_library_gpu(struct ls_ingest *ingest, int64_t under, int64_t gpu_ns) {
+    struct ls_library_gpu *sum = &ingest->library_gpu;
+    if (sum->call != under) {
+        ls_library_gpu_store(ingest);
+        *sum = (struct ls_library_gpu){.call = under};
+    }
+    sum->gpu_ns = ls_clamped(ls_plus(sum->gpu_ns, gpu_ns), LS_LATEST);
 }
 
 /* ---- taking up what is in the tables ---- */

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "classify.h"
+#include "common/kernel_words.h"
 #include "common/roles.h"
 #include "demangle.h"
 #include "ingest_internal.h"
@@ -136,8 +137,22 @@ static void ingest_call(struct ls_ingest *ingest, const struct ls_rec_call *reco
     ingest->copy_row = 0;
     if (derive[ls_api_info[record->head.api].cls])
         derive[ls_api_info[record->head.api].cls](ingest, &call);
+    if (record->head.flags & LS_CALL_OPERANDS)
+        ls_operand_put(ingest, &call);
     ls_oom_track(ingest, &call);
     ls_gpu_call(ingest, &call, ingest->copy_row);
+}
+
+/* Of those that only move data: what their names say of the layouts. */
+static void ingest_kernel_words(struct ls_ingest *ingest, const struct ls_rec_kernel *record) {
+    static const char *const change[] = {[LS_KERNEL_COPY] = "copy",
+                                         [LS_KERNEL_STRIDED] = "strided",
+                                         [LS_KERNEL_LAYOUT] = "layout"};
+    const struct ls_kernel_words *words = ls_kernel_words(record->name);
+    if (words)
+        ls_db_put(&ingest->db, LS_PUT_KERNEL_LAYOUT, "isss", (int64_t)record->id,
+                  change[words->change], words->from[0] ? words->from : "unknown",
+                  words->to[0] ? words->to : "unknown");
 }
 
 static void ingest_kernel(struct ls_ingest *ingest, const struct ls_rec_kernel *record) {
@@ -147,6 +162,7 @@ static void ingest_kernel(struct ls_ingest *ingest, const struct ls_rec_kernel *
               text);
     free(text);
     free(demangled);
+    ingest_kernel_words(ingest, record);
 }
 
 /* The target's own words; those that only the collector may say are left out. */
@@ -222,6 +238,9 @@ void ls_ingest_record(struct ls_ingest *ingest, const struct ls_record *record, 
         break;
     case LS_REC_COVERAGE:
         ingest_coverage(ingest, (const struct ls_rec_text *)record);
+        break;
+    case LS_REC_SHAPE:
+        ls_shape_add(ingest, (const struct ls_rec_shape *)record);
         break;
     case LS_REC_LOST:
         ingest_lost(ingest, (const struct ls_rec_lost *)record);

@@ -3,11 +3,11 @@
 --
 -- Sizes are in bytes. *_ns are ns since the recording's start (meta 'start_real_ns' has the wall
 -- clock, ns since 1970). Addresses are integers (print with printf('0x%x', address)).
--- Tables hold facts as they were recorded, enums as integers; the views (schema_views.sql, which
--- follows this file) are the public face: their names and columns do not change, more may come.
+-- Tables hold facts as they were recorded, enums as integers; the views (schema_views.sql and
+-- schema_layout.sql, which follow this file) are the public face: their names and columns do not change, more may come.
 
 PRAGMA application_id = 0x4c537079; -- "LSpy": what `file` and readers tell a trace by
-PRAGMA user_version = 4; -- the schema's version: readers refuse a newer one
+PRAGMA user_version = 5; -- the schema's version: readers refuse a newer one
 
 -- Key and value about the recording. Keys: schema, layoutspy_version, start_real_ns, end_ns (of
 -- the last record), ended (exit | killed: by a

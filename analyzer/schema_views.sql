@@ -103,19 +103,6 @@ CREATE VIEW api_call AS SELECT call.id AS id, start_ns, duration_ns,
     CASE WHEN flags & 8 THEN 'cupti' ELSE 'hook' END AS seen_by, correlation, context
     FROM call;
 
--- Calls by which NVIDIA's libraries work. stream: the call's, or the one that its handle was told
--- last; NULL: it was told none. gpu_ns: NULL, not known yet. nested: 1 made by another recorded call
--- (cuBLAS works by cublasLtMatmul): sums leave it out.
-CREATE VIEW library_call AS SELECT call.id AS id, start_ns, api.library AS library, api.name AS api, duration_ns,
-    NULL AS gpu_ns,
-    CASE WHEN api.fields LIKE '%"stream"%' THEN f1 ELSE
-        (SELECT h.stream FROM library_handle AS h WHERE h.handle = call.f0 AND h.id < call.id ORDER BY h.id DESC LIMIT 1)
-        END AS stream,
-    COALESCE((SELECT site FROM stack_site WHERE stack_site.id = call.stack), 'site unknown') AS site, status,
-    (SELECT operator FROM stack_site WHERE stack_site.id = call.stack) AS operator,
-    flags & 1 AS nested, device, stack, f0 AS handle
-    FROM api JOIN call ON call.api = api.id WHERE api.class = 'library_call';
-
 -- What the GPU ran. queued_ns: from the return of the launch to the start; below 0 where it started
 -- before that. under_call: the library's function that it was launched in. site, operator: of the
 -- launch, or else of that call. graph, node: CUPTI's numbers, NULL where it was no part of a graph.

@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "layoutspy/table.h"
+#include "shape_text.h"
 
 /* A view holds '??', which is no trigraph. */
 #pragma GCC diagnostic ignored "-Wtrigraphs"
@@ -21,11 +22,18 @@ const char ls_schema_sql[] =
 
 static const char *const put_sql[LS_PUT_COUNT] = {
     [LS_PUT_API] = "INSERT INTO api VALUES(?,?,?,?,?)",
+    [LS_PUT_ROLE] = "INSERT INTO role VALUES(?,?,?,?)",
     [LS_PUT_META] = "INSERT OR REPLACE INTO meta VALUES(?,?)",
     [LS_PUT_COVERAGE] = "INSERT OR IGNORE INTO coverage VALUES(?,?,?)",
     [LS_PUT_LOST] = "INSERT INTO lost VALUES(?,?,?,?)",
     [LS_PUT_THREAD] = "INSERT OR REPLACE INTO thread VALUES(?,?,?)",
     [LS_PUT_KERNEL] = "INSERT OR REPLACE INTO kernel VALUES(?,?,?,?)",
+    [LS_PUT_KERNEL_LAYOUT] = "INSERT OR REPLACE INTO kernel_layout VALUES(?,?,?,?)",
+    [LS_PUT_SHAPE] = "INSERT INTO shape VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)",
+    [LS_PUT_PRODUCT] = "INSERT INTO product VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)",
+    [LS_PUT_OPERAND_SHAPE] = "UPDATE operand SET shape=? WHERE call=? AND position=?",
+    [LS_PUT_RAW_OPERAND] = "INSERT INTO raw_operand VALUES(?,?,?,?)",
+    [LS_PUT_RAW_OPERAND_DONE] = "DELETE FROM raw_operand WHERE call=? AND position=?",
     [LS_PUT_MODULE] = "INSERT INTO module VALUES(?,?,?,?,?,?,?)",
     [LS_PUT_RAW_STACK] = "INSERT OR REPLACE INTO raw_stack VALUES(?,?,?,?,?,?)",
     [LS_PUT_RAW_STACK_DONE] = "DELETE FROM raw_stack WHERE id=?",
@@ -61,6 +69,8 @@ static const char *const put_sql[LS_PUT_COUNT] = {
     /* Two at one address are one that ended unseen, and its successor. */
     [LS_PUT_SEGMENT_STATE] = "INSERT OR IGNORE INTO segment_state VALUES(?,?,?,?,?,?,?,?,?)",
     [LS_PUT_LIBRARY_HANDLE] = "INSERT INTO library_handle VALUES(?,?,?,?,?,?,?,?,?,?,?)",
+    [LS_PUT_LIBRARY_GPU] = "INSERT INTO library_gpu VALUES(?,?) "
+                           "ON CONFLICT(call) DO UPDATE SET gpu_ns=gpu_ns+excluded.gpu_ns",
     /* An end, mostly of one that has begun. */
     [LS_PUT_CENSUS] =
         "INSERT INTO census(id,ts_ns,end_ns,reason,state,objects,tensors,nodes,detail)"
@@ -224,6 +234,48 @@ void ls_db_put_call(struct ls_trace_db *db, int64_t id, int64_t start_ns, int64_
     step(db, stmt);
 }
 
+/* A few rows at once: half of the work of a row is the statement's. */
+static sqlite3_stmt *prepare_operands(struct ls_trace_db *db, unsigned rows) {
+    static const char row[] = "(?,?,?,?,?,?,?,?)";
+    char sql[32 + LS_OPERAND_ROWS * sizeof row], *p = sql;
+    p = stpcpy(p, "INSERT INTO operand VALUES");
+    for (unsigned i = 0; i < rows; i++)
+        p += sprintf(p, "%s%s", i ? "," : "", row);
+    return prepared(db, &db->put_operands[rows - 1], sql);
+}
+
+static void bind_id(sqlite3_stmt *stmt, int at, int64_t id) {
+    if (id)
+        sqlite3_bind_int64(stmt, at, id);
+    else
+        sqlite3_bind_null(stmt, at);
+}
+
+void ls_db_put_operands(struct ls_trace_db *db, int64_t call, const struct ls_operand_row *row,
+                        unsigned count) {
+    begin(db);
+    for (unsigned done = 0, rows; done < count; done += rows) {
+        rows = count - done < LS_OPERAND_ROWS ? count - done : LS_OPERAND_ROWS;
+        sqlite3_stmt *stmt = db->put_operands[rows - 1];
+        if (!stmt)
+            stmt = prepare_operands(db, rows);
+        if (!stmt || db->rc != SQLITE_OK)
+            return;
+        for (unsigned i = done; i < done + rows; i++) {
+            int at = 8 * (int)(i - done);
+            sqlite3_bind_int64(stmt, at + 1, call);
+            sqlite3_bind_int(stmt, at + 2, (int)i);
+            sqlite3_bind_int(stmt, at + 3, row[i].role);
+            bind_id(stmt, at + 4, row[i].shape);
+            sqlite3_bind_int64(stmt, at + 5, (int64_t)row[i].address);
+            sqlite3_bind_int(stmt, at + 6, row[i].flags);
+            bind_id(stmt, at + 7, row[i].block);
+            bind_id(stmt, at + 8, row[i].allocation);
+        }
+        step(db, stmt);
+    }
+}
+
 void ls_db_each(struct ls_trace_db *db, const char *sql,
                 void (*row)(sqlite3_stmt *stmt, void *context), void *context) {
     sqlite3_stmt *stmt = NULL;
@@ -274,6 +326,9 @@ static void create(struct ls_trace_db *db, const char *recording) {
     ls_db_exec(db, ls_schema_sql);
     for (int api = 1; api < LS_API_COUNT; api++)
         put_api(db, api);
+    for (int64_t role = 0; role < LS_ROLE_COUNT; role++)
+        ls_db_put(db, LS_PUT_ROLE, "issi", role, ls_role_info[role].name,
+                  ls_role_info[role].direction, (int64_t)ls_role_info[role].images);
     snprintf(schema, sizeof schema, "%d", ls_schema_number("user_version"));
     ls_db_put(db, LS_PUT_META, "ss", "schema", schema);
     ls_db_put(db, LS_PUT_META, "ss", "layoutspy_version", LS_VERSION);
@@ -349,6 +404,8 @@ void ls_db_close(struct ls_trace_db *db) {
         sqlite3_finalize(db->put[i]);
     for (size_t i = 0; i < sizeof db->put_call / sizeof db->put_call[0]; i++)
         sqlite3_finalize(db->put_call[i]);
+    for (size_t i = 0; i < LS_OPERAND_ROWS; i++)
+        sqlite3_finalize(db->put_operands[i]);
     sqlite3_close(db->db);
     memset(db, 0, sizeof *db);
 }

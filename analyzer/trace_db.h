@@ -19,11 +19,18 @@
 /* The statements that put rows; their text is in trace_db.c. */
 enum ls_put {
     LS_PUT_API,
+    LS_PUT_ROLE,
     LS_PUT_META,
     LS_PUT_COVERAGE,
     LS_PUT_LOST,
     LS_PUT_THREAD,
     LS_PUT_KERNEL,
+    LS_PUT_KERNEL_LAYOUT,
+    LS_PUT_SHAPE,
+    LS_PUT_PRODUCT,
+    LS_PUT_OPERAND_SHAPE,
+    LS_PUT_RAW_OPERAND,
+    LS_PUT_RAW_OPERAND_DONE,
     LS_PUT_MODULE,
     LS_PUT_RAW_STACK,
     LS_PUT_RAW_STACK_DONE,
@@ -54,6 +61,7 @@ enum ls_put {
     LS_PUT_MOMENT,
     LS_PUT_SEGMENT_STATE,
     LS_PUT_LIBRARY_HANDLE,
+    LS_PUT_LIBRARY_GPU,
     LS_PUT_CENSUS,
     LS_PUT_CENSUS_OOM,
     LS_PUT_CENSUS_STORAGE,
@@ -77,6 +85,8 @@ enum ls_put {
     LS_PUT_COUNT
 };
 
+#define LS_OPERAND_ROWS 8 /* that one statement puts */
+
 struct ls_trace_db {
     sqlite3 *db;
     int rc; /* the first error, or SQLITE_OK */
@@ -84,10 +94,18 @@ struct ls_trace_db {
     bool in_transaction;
     sqlite3_stmt *put[LS_PUT_COUNT];
     sqlite3_stmt *put_call[LS_FIELD_MAX + 1]; /* by number of fields */
+    sqlite3_stmt *put_operands[LS_OPERAND_ROWS]; /* by number of rows - 1 */
 };
 
-/* The text of the schema (schema.sql, schema_views.sql), and the number that it sets a pragma to.
- */
+/* A row of `operand`: as its columns; 0: NULL, but for role, address and flags. */
+struct ls_operand_row {
+    uint64_t address;
+    int64_t block, allocation;
+    uint32_t shape;
+    uint8_t role, flags;
+};
+
+/* The text of the schema (schema*.sql), and the number that it sets a pragma to. */
 extern const char ls_schema_sql[];
 int ls_schema_number(const char *pragma);
 
@@ -110,6 +128,10 @@ void ls_db_put(struct ls_trace_db *db, enum ls_put put, const char *types, ...);
 /* The row of a call; `id` and the times as in the schema. Opens a transaction where none is. */
 void ls_db_put_call(struct ls_trace_db *db, int64_t id, int64_t start_ns, int64_t duration_ns,
                     uint32_t thread, const struct ls_rec_call *call);
+
+/* The rows of a call's operands, by position. */
+void ls_db_put_operands(struct ls_trace_db *db, int64_t call, const struct ls_operand_row *row,
+                        unsigned count);
 
 /* Run `sql` and hand each row to `row`; errors stick as for puts. */
 void ls_db_each(struct ls_trace_db *db, const char *sql,

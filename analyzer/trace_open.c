@@ -101,7 +101,7 @@ static int open_read_only(const char *path, sqlite3 **db) {
     return rc;
 }
 
-#define SCHEMA_OLDEST 4 /* that can be read: earlier ones, before any release, lack tables */
+#define SCHEMA_OLDEST 5 /* that can be read: earlier ones, before any release, lack tables */
 
 /* A trace of this version or an older one; else `why`. */
 static bool check_trace(sqlite3 *db, char *why, size_t size) {

@@ -102,6 +102,8 @@ static const char rows_sql[] =
     "SELECT 'call', COUNT(*) FROM call UNION ALL SELECT 'allocation', COUNT(*) FROM allocation"
     " UNION ALL SELECT 'copy', COUNT(*) FROM copy UNION ALL SELECT 'kernel', COUNT(*) FROM kernel"
     " UNION ALL SELECT 'GPU work', COUNT(*) FROM gpu_work"
+    " UNION ALL SELECT 'operand', COUNT(*) FROM operand"
+    " UNION ALL SELECT 'shape', COUNT(*) FROM shape"
     " UNION ALL SELECT 'stack', COUNT(*) FROM stack_site"
     " UNION ALL SELECT 'thread', COUNT(*) FROM thread"
     " UNION ALL SELECT 'module', COUNT(*) FROM module";

@@ -99,7 +99,7 @@ def test_plain_sqlite_reads_the_views(harness):
     assert trace.one("SELECT COUNT(*) FROM call WHERE start_ns < 0 OR duration_ns < 0") == 0
     assert trace.one("SELECT COUNT(*) FROM call a JOIN call b ON b.id = a.id + 1 AND a.thread = b.thread "
                      "WHERE b.start_ns < a.start_ns + a.duration_ns") == 0
-    assert trace.one("PRAGMA user_version") == 4
+    assert trace.one("PRAGMA user_version") == 5
     assert trace.one("PRAGMA journal_mode") == "delete"
 
 

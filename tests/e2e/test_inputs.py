@@ -156,7 +156,7 @@ def test_sql_does_not_change_a_trace(harness, recorded, statement):
     before = read(harness, "sql", path) and harness.layoutspy("sql", path, "SELECT COUNT(*), SUM(f2) FROM call").out
     outcome = harness.layoutspy("sql", path, statement)
     if statement.startswith("PRAGMA"):
-        assert sqlite3.connect(path).execute("PRAGMA user_version").fetchone()[0] == 4
+        assert sqlite3.connect(path).execute("PRAGMA user_version").fetchone()[0] == 5
     else:
         assert outcome.status == 2
         one_line(outcome)

@@ -301,6 +301,33 @@ void maker_gpu_state(struct maker *maker, unsigned thread, uint64_t tick, enum l
     put(maker, thread);
 }
 
+void maker_shape(struct maker *maker, unsigned thread, const struct ls_rec_shape *shape,
+                 unsigned count, const int64_t *value) {
+    begin(LS_REC_SHAPE, (uint32_t)(sizeof *shape + count * sizeof *value));
+    memcpy(buffer + sizeof shape->head, &shape->head + 1, sizeof *shape - sizeof shape->head);
+    memcpy(buffer + sizeof *shape, value, count * sizeof *value);
+    put(maker, thread);
+}
+
+void maker_operands(struct maker *maker, unsigned thread, enum ls_api api, uint64_t start,
+                    uint64_t end, unsigned flags, uint32_t stack, uint32_t correlation,
+                    const uint64_t *field, unsigned count, const struct ls_operand *operand) {
+    struct ls_rec_call *call = (struct ls_rec_call *)buffer;
+    unsigned fields = (unsigned)ls_api_info[api].field_count, words = fields + !!correlation + 1;
+    begin(LS_REC_CALL, (uint32_t)(sizeof *call + 8 * words + count * sizeof *operand));
+    call->head.api = (uint16_t)api;
+    call->head.flags = (uint8_t)(flags | LS_CALL_OPERANDS | (correlation ? LS_CALL_CORRELATED : 0));
+    call->start = MADE_START + start;
+    call->duration = end - start;
+    call->stack = stack;
+    memcpy(call->field, field, fields * sizeof *field);
+    if (correlation)
+        call->field[fields] = LS_CORRELATION(correlation, 1);
+    call->field[words - 1] = count;
+    memcpy(&call->field[words], operand, count * sizeof *operand);
+    put(maker, thread);
+}
+
 void maker_lost(struct maker *maker, unsigned thread, enum ls_lost reason, uint64_t count,
                 uint64_t start, uint64_t end) {
     struct ls_rec_lost *record = (struct ls_rec_lost *)buffer;

@@ -93,6 +93,29 @@ void maker_module(struct maker *maker, unsigned thread, uint32_t modules, uint64
                   uint64_t start, uint64_t end, const char *path, const uint8_t *build_id,
                   uint32_t build_id_size);
 void maker_kernel(struct maker *maker, unsigned thread, uint32_t id, const char *name);
+/* A shape: all but its head, and its values. */
+void maker_shape(struct maker *maker, unsigned thread, const struct ls_rec_shape *shape,
+                 unsigned count, const int64_t *value);
+#define maker_tensor_shape(maker, thread, number, type, dimensions, ...)                           \
+    maker_shape(maker, thread,                                                                     \
+                &(struct ls_rec_shape){.id = (number),                                             \
+                                       .kind = LS_SHAPE_TENSOR,                                    \
+                                       .dims = (dimensions),                                       \
+                                       .dtype = LS_DTYPE_##type},                                  \
+                2 * (dimensions), (const int64_t[]){__VA_ARGS__})
+/* A call with operands; correlation 0: not numbered. */
+void maker_operands(struct maker *maker, unsigned thread, enum ls_api api, uint64_t start,
+                    uint64_t end, unsigned flags, uint32_t stack, uint32_t correlation,
+                    const uint64_t *field, unsigned count, const struct ls_operand *operand);
+#define MADE_OPERAND(ROLE, shape, at)                                                              \
+    (struct ls_operand) {                                                                          \
+        .what = LS_OPERAND(LS_ROLE_##ROLE, 0, shape), .address = (at)                              \
+    }
+#define maker_call_operands(maker, thread, api, start, end, flags, stack, correlation, f0, ...)    \
+    maker_operands(maker, thread, LS_API_##api, start, end, flags, stack, correlation,             \
+                   (const uint64_t[LS_FIELD_MAX]){f0},                                             \
+                   sizeof((const struct ls_operand[]){__VA_ARGS__}) / sizeof(struct ls_operand),   \
+                   (const struct ls_operand[]){__VA_ARGS__})
 void maker_lost(struct maker *maker, unsigned thread, enum ls_lost reason, uint64_t count,
                 uint64_t start, uint64_t end);
 /* META: two texts. COVERAGE: three. */

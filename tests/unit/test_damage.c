@@ -190,10 +190,36 @@ static void write_mixture(unsigned *seed) {
     maker_call(&maker, 1, cudaDeviceReset, 9010, 9011, 0);
 }
 
+/* Shapes, operands, and what conversions are told from. */
+static void write_layouts(unsigned *seed) {
+    static const int64_t product[LS_PRODUCT_VALUES] = {4, 5, 6, 6, 6, 4, 24, 30, 20, 3, 1, 0};
+    static const int64_t other[11] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11};
+    maker_kernel(&maker, 2, 2, "_ZN5cudnn3ops16nchwToNhwcKernelIfEEvv");
+    for (uint32_t i = 1; i <= 40; i++) {
+        unsigned t = 1 + (unsigned)rand_r(seed) % 3;
+        maker_tensor_shape(&maker, t, 4 * i, FLOAT32, 4, 2, 3, 4, 5, 60, 20, 5, 1);
+        maker_shape(&maker, t,
+                    &(struct ls_rec_shape){
+                        .id = 4 * i + 1, .kind = LS_SHAPE_PRODUCT, .dtype = LS_DTYPE_FLOAT16},
+                    LS_PRODUCT_VALUES, product);
+        maker_shape(
+            &maker, t,
+            &(struct ls_rec_shape){.id = 4 * i + 2, .kind = LS_SHAPE_CONVOLUTION, .dims = 2}, 11,
+            other);
+        maker_call_operands(&maker, t, cublasSgemm_v2, 30 * i, 30 * i + 20, 0, 0, 0, 0x77,
+                            MADE_OPERAND(PRODUCT, 4 * i + 1, 0), MADE_OPERAND(A, 4 * i + 1, 1),
+                            MADE_OPERAND(X, 4 * i, 0x1000), MADE_OPERAND(X, 4 * i + 2, 0));
+        maker_call_operands(&maker, t, cudaLaunchKernel, 30 * i + 22, 30 * i + 25, 0, 0, i, 2,
+                            MADE_OPERAND(DST, 4 * i, 0), MADE_OPERAND(SRC, 4 * i, 0));
+    }
+}
+
 /* Bytes changed at random, most of them where there is something. */
 static void test_scribbled_over(void **state) {
-    for (unsigned round = 0; round < 60; round++) {
+    for (unsigned round = 0; round < 90; round++) {
         unsigned seed = 1000 + round;
+        if (round % 3 == 2)
+            write_layouts(&seed);
         write_mixture(&seed);
         unsigned flips = 1 + (unsigned)rand_r(&seed) % 40;
         for (unsigned i = 0; i < flips; i++) {
@@ -220,6 +246,9 @@ static void test_scribbled_over(void **state) {
         maker_ask(&maker, "SELECT SUM(duration_ns), SUM(queued_ns) FROM kernel_run");
         maker_ask(&maker, "SELECT SUM(total_ns) FROM gpu_time");
         maker_ask(&maker, "SELECT SUM(bytes) FROM gpu_copy");
+        maker_ask(&maker, "SELECT SUM(bytes), SUM(span) FROM tensor_operand");
+        maker_ask(&maker, "SELECT SUM(gpu_ns), SUM(count) FROM layout_conversion");
+        maker_ask(&maker, "SELECT SUM(gpu_ns) FROM library_call");
         teardown(state);
         setup(state);
     }

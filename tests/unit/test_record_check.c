@@ -29,6 +29,7 @@ static union {
     struct ls_rec_gpu gpu;
     struct ls_rec_gpu_clock gpu_clock;
     struct ls_rec_gpu_state gpu_state;
+    struct ls_rec_shape shape;
     uint8_t bytes[512];
 } r;
 
@@ -68,6 +69,71 @@ static void test_numbered_call(void **state) {
     assert_int_equal(ls_record_check(&r, sizeof r), size + 8);
     assert_int_equal(ls_record_check(&r, size), 0);
     r.head.size = (uint16_t)size;
+    assert_int_equal(ls_record_check(&r, sizeof r), 0);
+}
+
+/* The operands come last, and fill the record. */
+static void test_call_with_operands(void **state) {
+    (void)state;
+    unsigned fields = (unsigned)ls_api_info[LS_API_cudaMalloc].field_count;
+    for (unsigned numbered = 0; numbered < 2; numbered++) {
+        size_t size = sizeof r.call + 8 * (fields + numbered);
+        begin(LS_REC_CALL, size + 8 + 2 * sizeof(struct ls_operand));
+        r.head.api = LS_API_cudaMalloc;
+        assert_int_equal(ls_record_check(&r, sizeof r), 0);
+        r.head.flags = (uint8_t)(LS_CALL_OPERANDS | (numbered ? LS_CALL_CORRELATED : 0));
+        for (uint64_t count = 0; count < 5; count++) {
+            r.call.field[fields + numbered] = count;
+            assert_int_equal(ls_record_check(&r, sizeof r), count == 2 ? r.head.size : 0);
+        }
+        r.call.field[fields + numbered] = UINT64_MAX / sizeof(struct ls_operand) + 3; /* wraps */
+        assert_int_equal(ls_record_check(&r, sizeof r), 0);
+        r.head.size = (uint16_t)(size + 8); /* a count of none */
+        r.call.field[fields + numbered] = 0;
+        assert_int_equal(ls_record_check(&r, sizeof r), 0);
+        r.head.size = (uint16_t)size; /* no count */
+        assert_int_equal(ls_record_check(&r, sizeof r), 0);
+    }
+}
+
+static void test_shape(void **state) {
+    (void)state;
+    static const struct {
+        int kind;
+        unsigned dims, values;
+    } good[] = {{LS_SHAPE_TENSOR, 0, 0},       {LS_SHAPE_TENSOR, 4, 8},
+                {LS_SHAPE_TENSOR, 8, 16},      {LS_SHAPE_MATRIX, 3, 6},
+                {LS_SHAPE_CONVOLUTION, 2, 11}, {LS_SHAPE_POOLING, 3, 10},
+                {LS_SHAPE_RNN, 0, 6},          {LS_SHAPE_PRODUCT, 0, LS_PRODUCT_VALUES}};
+    for (size_t i = 0; i < sizeof good / sizeof *good; i++) {
+        size_t size = sizeof r.shape + 8 * good[i].values;
+        begin(LS_REC_SHAPE, size);
+        r.shape.id = 1;
+        r.shape.kind = (uint8_t)good[i].kind;
+        r.shape.dims = (uint8_t)good[i].dims;
+        assert_int_equal(ls_record_check(&r, sizeof r), size);
+        r.shape.dtype = LS_DTYPE_COUNT;
+        assert_int_equal(ls_record_check(&r, sizeof r), 0);
+        r.shape.dtype = LS_DTYPE_COUNT - 1;
+        r.shape.id = 0;
+        assert_int_equal(ls_record_check(&r, sizeof r), 0);
+        r.shape.id = UINT32_MAX;
+        assert_int_equal(ls_record_check(&r, sizeof r), size);
+        r.shape.dims = LS_SHAPE_DIMS + 1;
+        assert_int_equal(ls_record_check(&r, sizeof r), 0);
+        r.shape.dims = (uint8_t)good[i].dims;
+        r.shape.kind = LS_SHAPE_NONE;
+        assert_int_equal(ls_record_check(&r, sizeof r), 0);
+        r.shape.kind = LS_SHAPE_KINDS;
+        assert_int_equal(ls_record_check(&r, sizeof r), 0);
+        r.shape.kind = (uint8_t)good[i].kind;
+        r.head.size += 8;
+        assert_int_equal(ls_record_check(&r, sizeof r),
+                         good[i].kind == LS_SHAPE_RNN ? size + 8 : 0);
+    }
+    begin(LS_REC_SHAPE, sizeof r.shape - 8); /* cut off in its fields */
+    r.shape.id = 1;
+    r.shape.kind = LS_SHAPE_TENSOR;
     assert_int_equal(ls_record_check(&r, sizeof r), 0);
 }
 
@@ -259,6 +325,7 @@ int main(void) {
         cmocka_unit_test(test_python), cmocka_unit_test(test_mark),
         cmocka_unit_test(test_census), cmocka_unit_test(test_tensor),
         cmocka_unit_test(test_gpu),    cmocka_unit_test(test_numbered_call),
+        cmocka_unit_test(test_shape),  cmocka_unit_test(test_call_with_operands),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
