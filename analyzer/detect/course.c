@@ -61,28 +61,58 @@ static bool is_workspace(const struct ls_span *s, const struct workspaces *w) {
     return low < w->count && w->number[low] - from < (w->blocks ? 1 : s->size);
 }
 
-bool ls_course_take(const struct ls_history *history, bool direct, struct ls_course *course) {
-    const struct ls_span *from = direct ? history->direct : history->span;
-    size_t count = direct ? history->directs : history->spans;
-    struct workspaces workspaces = {.blocks = history->framework && !direct};
-    *course = (struct ls_course){.history = history, .direct = direct};
-    if (count == 0)
-        return false;
-    read_workspaces(history, &workspaces);
-    course->span = ls_new(count, sizeof *course->span);
-    for (size_t i = 0; i < count; i++)
-        if (!is_workspace(&from[i], &workspaces))
-            course->span[course->spans++] = from[i];
-    free(workspaces.number);
-    if (course->spans)
-        return true;
-    ls_course_free(course);
-    return false;
+/* The spans from the first workspace on that are none, behind those before it, in a copy: there are
+ * millions, and mostly no workspace is among them. */
+static void leave_out(struct ls_course *course, const struct workspaces *workspaces) {
+    size_t count = course->spans, first = 0;
+    while (first < count && !is_workspace(&course->span[first], workspaces))
+        first++;
+    if (first == count)
+        return;
+    course->copy = ls_new(count, sizeof *course->copy);
+    memcpy(course->copy, course->span, first * sizeof *course->copy);
+    course->spans = first;
+    for (size_t i = first + 1; i < count; i++)
+        if (!is_workspace(&course->span[i], workspaces))
+            course->copy[course->spans++] = course->span[i];
+    course->span = course->copy;
 }
 
-void ls_course_free(struct ls_course *course) {
-    free(course->span);
-    *course = (struct ls_course){0};
+static struct ls_course *make(const struct ls_history *history, bool direct) {
+    struct workspaces workspaces = {.blocks = history->framework && !direct};
+    struct ls_course *course = ls_new(1, sizeof *course);
+    *course = (struct ls_course){.history = history,
+                                 .direct = direct,
+                                 .span = direct ? history->direct : history->span,
+                                 .spans = direct ? history->directs : history->spans};
+    if (course->spans) {
+        read_workspaces(history, &workspaces);
+        leave_out(course, &workspaces);
+        free(workspaces.number);
+    }
+    return course;
+}
+
+const struct ls_course *ls_course_of(struct ls_detect *d, const struct ls_history *history,
+                                     bool direct) {
+    struct ls_course *course = d->courses;
+    while (course && (course->history != history || course->direct != direct))
+        course = course->next;
+    if (!course) {
+        course = make(history, direct);
+        course->next = d->courses;
+        d->courses = course;
+    }
+    return course->spans ? course : NULL;
+}
+
+void ls_courses_free(struct ls_course *list) {
+    while (list) {
+        struct ls_course *next = list->next;
+        free(list->copy);
+        free(list);
+        list = next;
+    }
 }
 
 const struct ls_span **ls_course_of_site(const struct ls_course *course, uint32_t site,

@@ -15,13 +15,16 @@
 struct ls_course {
     const struct ls_history *history;
     bool direct; /* history->direct, else history->span */
-    struct ls_span *span;
+    const struct ls_span *span;
     size_t spans;
+    struct ls_span *copy; /* owned; NULL: nothing is left out, `span` is the history's own */
+    struct ls_course *next;
 };
 
-/* Takes a copy, to be freed; false where there is nothing. */
-bool ls_course_take(const struct ls_history *history, bool direct, struct ls_course *course);
-void ls_course_free(struct ls_course *course);
+/* Of that history, worked out at the first wish; NULL where there is nothing. It belongs to `d`. */
+const struct ls_course *ls_course_of(struct ls_detect *d, const struct ls_history *history,
+                                     bool direct);
+void ls_courses_free(struct ls_course *list); /* detect.c's */
 
 /* Its spans of one site, by start, to be freed; pointers into the course. */
 const struct ls_span **ls_course_of_site(const struct ls_course *course, uint32_t site,

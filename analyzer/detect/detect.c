@@ -17,6 +17,7 @@
 #include "../query.h"
 #include "../room.h"
 #include "../term.h"
+#include "course.h"
 #include "oom_facts.h"
 #include "thresholds.h"
 #include "workspaces.h"
@@ -139,52 +140,67 @@ void ls_detect_skip(struct ls_detect *d, const char *kind, const char *format, .
     free(reason);
 }
 
-/* The column in which calls tell the device's size: text of CASE branches, by api.id, as
- * cudaMemGetInfo and its like have it. To be freed by sqlite3_free(). */
-static char *size_columns(sqlite3 *db) {
+/* Where calls tell the device's size: by api.id the column, as cudaMemGetInfo and its like have it;
+ * as the branches of a CASE, and as a list. To be freed by sqlite3_free(). */
+static void size_columns(sqlite3 *db, char **branches, char **apis) {
     sqlite3_stmt *stmt;
-    char *text = sqlite3_mprintf("");
+    sqlite3_str *branch = sqlite3_str_new(db), *list = sqlite3_str_new(db);
     int rc = sqlite3_prepare_v2(
         db,
         "SELECT id, (SELECT key FROM json_each(fields) WHERE value LIKE '%\"total\"%') AS place"
         " FROM api WHERE class IN ('mem_info', 'device') AND place NOT NULL",
         -1, &stmt, NULL);
-    while (rc == SQLITE_OK && text && sqlite3_step(stmt) == SQLITE_ROW) {
-        char *more = sqlite3_mprintf("%s WHEN %lld THEN f%d", text, sqlite3_column_int64(stmt, 0),
-                                     sqlite3_column_int(stmt, 1));
-        sqlite3_free(text);
-        text = more;
+    sqlite3_str_appendall(list, "NULL");
+    while (rc == SQLITE_OK && sqlite3_step(stmt) == SQLITE_ROW) {
+        int64_t api = sqlite3_column_int64(stmt, 0);
+        sqlite3_str_appendf(branch, " WHEN %lld THEN f%d", (long long)api,
+                            sqlite3_column_int(stmt, 1));
+        sqlite3_str_appendf(list, ", %lld", (long long)api);
     }
     sqlite3_finalize(stmt);
-    if (!text)
+    sqlite3_str_appendall(branch, " WHEN NULL THEN 0");
+    *branches = sqlite3_str_finish(branch);
+    *apis = sqlite3_str_finish(list);
+    if (!*branches || !*apis)
         ls_detect_no_memory();
-    return text;
 }
 
-/* All that is to know of calls as a whole, in one pass: there are millions. */
-static void gather_calls(struct ls_detect *d) {
+/* What there is to know of few calls: those that failed, that tell the device's size, and whether
+ * there are any on a device other than the first one's. One pass, and little to do for most: there
+ * are millions. */
+static void gather_rare_calls(struct ls_detect *d) {
     sqlite3_stmt *stmt;
-    char *sizes = size_columns(d->db);
-    char *sql =
-        sqlite3_mprintf("SELECT COUNT(*), MAX(start_ns + duration_ns),"
-                        " SUM(" LS_FAILED_FOR_MEMORY "),"
-                        " MAX(CASE WHEN status = 0 THEN CASE api%s WHEN NULL THEN 0 END END),"
-                        " MIN(device) < MAX(device)"
-                        " FROM call",
-                        sizes);
+    char *sizes, *apis;
+    size_columns(d->db, &sizes, &apis);
+    char *sql = sqlite3_mprintf(
+        "SELECT SUM(" LS_FAILED_FOR_MEMORY "), MAX(CASE WHEN status = 0 THEN CASE api%s END END),"
+        " MAX(device <> ?1) FROM call WHERE status = 2 OR device <> ?1 OR api IN (%s)",
+        sizes, apis);
     if (!sql)
         ls_detect_no_memory();
-    if (sqlite3_prepare_v2(d->db, sql, -1, &stmt, NULL) == SQLITE_OK &&
-        sqlite3_step(stmt) == SQLITE_ROW) {
-        d->calls = sqlite3_column_int64(stmt, 0);
-        d->end_ns = sqlite3_column_int64(stmt, 1);
-        d->out_of_memory = sqlite3_column_int64(stmt, 2);
-        d->capacity = sqlite3_column_int64(stmt, 3);
-        d->several_devices = sqlite3_column_int(stmt, 4) == 1;
+    if (sqlite3_prepare_v2(d->db, sql, -1, &stmt, NULL) == SQLITE_OK) {
+        sqlite3_bind_int64(
+            stmt, 1,
+            ls_query_int(d->db, -1, "SELECT device FROM call WHERE device NOT NULL LIMIT 1"));
+        if (sqlite3_step(stmt) == SQLITE_ROW) {
+            d->out_of_memory = sqlite3_column_int64(stmt, 0);
+            d->capacity = sqlite3_column_int64(stmt, 1);
+            d->several_devices = sqlite3_column_int(stmt, 2) == 1;
+        }
     }
     sqlite3_finalize(stmt);
     sqlite3_free(sql);
     sqlite3_free(sizes);
+    sqlite3_free(apis);
+}
+
+static void gather_calls(struct ls_detect *d) {
+    d->calls = ls_query_int(d->db, 0, "SELECT COUNT(*) FROM call");
+    /* They come in the order of completion, but for what threads wrote down a little later. */
+    d->end_ns = ls_query_int(d->db, 0,
+                             "SELECT MAX(start_ns + duration_ns) FROM (SELECT start_ns, duration_ns"
+                             " FROM call ORDER BY id DESC LIMIT 100000)");
+    gather_rare_calls(d);
     d->capacity_known = d->capacity > 0;
     if (!d->capacity_known)
         d->capacity = LS_CAPACITY_UNKNOWN;
@@ -335,6 +351,7 @@ static void release(struct ls_detect *d) {
     ls_ooms_free(d->ooms);
     ls_oom_events_free(&d->oom_events);
     ls_workspaces_free(d->workspaces);
+    ls_courses_free(d->courses);
     json_decref(d->skipped);
 }
 

@@ -56,6 +56,7 @@ struct ls_detect {
     struct ls_ooms *ooms;            /* oom_facts.h; NULL: not read yet */
     struct ls_oom_events oom_events; /* ls_detect_oom_events()'s */
     bool oom_events_read;
+    struct ls_course *courses;        /* course.h; those that were asked for */
     struct ls_workspaces *workspaces; /* workspaces.h */
     bool workspaces_read;
     struct ls_finding *finding;

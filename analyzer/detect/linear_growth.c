@@ -316,18 +316,14 @@ static int run(struct ls_detect *d, const struct ls_detector *self) {
     size_t devices = ls_detect_devices(d, device, 256);
     for (size_t i = 0; i < devices; i++) {
         struct ls_search s = {.d = d, .history = ls_detect_history(d, device[i]), .ooms = ooms};
-        struct ls_course course[2];
-        bool taken[2];
+        const struct ls_course *course;
         if (!s.history)
             continue;
         for (int k = 0; k < 2; k++)
-            if ((taken[k] = ls_course_take(s.history, k == 1, &course[k])))
-                search(&s, &course[k]);
+            if ((course = ls_course_of(d, s.history, k == 1)))
+                search(&s, course);
         judge(&s);
         ls_growers_report(d, self->kind, s.history, &s.found);
-        for (int k = 0; k < 2; k++)
-            if (taken[k])
-                ls_course_free(&course[k]);
         free(s.found.at);
     }
     return SQLITE_OK;

@@ -335,11 +335,9 @@ static int run(struct ls_detect *d, const struct ls_detector *self) {
     size_t devices = ls_detect_devices(d, device, 256);
     for (size_t i = 0; i < devices; i++) {
         const struct ls_history *h = ls_detect_history(d, device[i]);
-        struct ls_course course;
-        if (!h || one_pool(d, h) || !ls_course_take(h, false, &course))
-            continue;
-        look(d, self->kind, &course, ooms);
-        ls_course_free(&course);
+        const struct ls_course *course = h && !one_pool(d, h) ? ls_course_of(d, h, false) : NULL;
+        if (course)
+            look(d, self->kind, course, ooms);
     }
     return SQLITE_OK;
 }

@@ -446,7 +446,7 @@ static int run(struct ls_detect *d, const struct ls_detector *self) {
     size_t devices = ls_detect_devices(d, device, 256);
     for (size_t i = 0; i < devices; i++) {
         const struct ls_history *h = ls_detect_history(d, device[i]);
-        struct ls_course course;
+        const struct ls_course *course;
         if (!h)
             continue;
         if (h->framework) {
@@ -454,10 +454,8 @@ static int run(struct ls_detect *d, const struct ls_detector *self) {
             gather_segments(h, &segments);
             judge(d, self->kind, &segments, ooms);
         }
-        if (ls_course_take(h, h->framework, &course)) {
-            look(d, self->kind, &course, ooms);
-            ls_course_free(&course);
-        }
+        if ((course = ls_course_of(d, h, h->framework)))
+            look(d, self->kind, course, ooms);
     }
     return SQLITE_OK;
 }

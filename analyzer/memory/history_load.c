@@ -414,36 +414,31 @@ void ls_history_free(struct ls_history *history) {
     *history = (struct ls_history){0};
 }
 
-static bool each_device(sqlite3 *db, const char *what, const char *table, bool *found) {
+static void note_device(sqlite3 *db, bool *found, const char *sql) {
     sqlite3_stmt *stmt = NULL;
-    char *sql = sqlite3_mprintf("SELECT %s FROM %s", what, table);
-    int low = -1, high = -1, columns = 0;
-    if (!sql)
-        ls_no_memory();
-    if (sqlite3_prepare_v2(db, sql, -1, &stmt, NULL) == SQLITE_OK)
-        columns = sqlite3_column_count(stmt);
-    while (columns && sqlite3_step(stmt) == SQLITE_ROW) {
-        low = sqlite3_column_type(stmt, 0) == SQLITE_NULL ? -1 : sqlite3_column_int(stmt, 0);
-        high = columns > 1 ? sqlite3_column_int(stmt, 1) : low;
-        if (low >= 0 && low < DEVICES_MOST)
-            found[low] = true;
+    sqlite3_prepare_v2(db, sql, -1, &stmt, NULL);
+    while (stmt && sqlite3_step(stmt) == SQLITE_ROW) {
+        int device = sqlite3_column_int(stmt, 0);
+        if (sqlite3_column_type(stmt, 0) != SQLITE_NULL && device >= 0 && device < DEVICES_MOST)
+            found[device] = true;
     }
     sqlite3_finalize(stmt);
-    sqlite3_free(sql);
-    return low == high;
 }
 
-/* Mostly there is one, and MIN and MAX tell that three times as fast as DISTINCT does. */
-static void note_devices(sqlite3 *db, const char *table, bool *found) {
-    if (!each_device(db, "MIN(device), MAX(device)", table, found))
-        each_device(db, "DISTINCT device", table, found);
-}
+/* Mostly there is one: that no other is there is told in a quarter of the time of DISTINCT. */
+#define NOTE_DEVICES(db, found, from)                                                              \
+    do {                                                                                           \
+        note_device(db, found, "SELECT device FROM " from " LIMIT 1");                             \
+        note_device(db, found,                                                                     \
+                    "SELECT DISTINCT device FROM " from " AND device <> (SELECT device FROM " from \
+                    " LIMIT 1)");                                                                  \
+    } while (0)
 
 size_t ls_history_devices(sqlite3 *db, int *device, size_t room) {
     bool found[DEVICES_MOST] = {false};
     size_t count = 0;
-    note_devices(db, "block", found);
-    note_devices(db, "allocation WHERE " LS_ON_DEVICE_SQL, found);
+    NOTE_DEVICES(db, found, "block WHERE device NOT NULL");
+    NOTE_DEVICES(db, found, "allocation WHERE device NOT NULL AND " LS_ON_DEVICE_SQL);
     for (int i = 0; i < DEVICES_MOST && count < room; i++)
         if (found[i])
             device[count++] = i;
