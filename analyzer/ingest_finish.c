@@ -57,8 +57,12 @@ static void put_untold_losses(struct ls_ingest *ingest) {
     }
 }
 
+bool ls_ingest_exited(const struct ls_ingest *ingest) {
+    return atomic_load(&ingest->spool->header->state) >= LS_RUN_CLOSING;
+}
+
 void ls_ingest_put_end(struct ls_ingest *ingest) {
-    bool exited = atomic_load(&ingest->spool->header->state) >= LS_RUN_CLOSING;
+    bool exited = ls_ingest_exited(ingest);
     put_untold_losses(ingest);
     ls_ingest_put_number(ingest, "end_ns", ingest->end_ns);
     ls_cost_put(ingest);

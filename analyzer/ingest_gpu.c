@@ -128,6 +128,13 @@ static bool date(struct ls_ingest *ingest, const struct ls_rec_gpu *record,
     return true;
 }
 
+static void note_end(struct ls_ingest *ingest, int64_t end_ns) {
+    if (end_ns > ingest->gpu.latest_ns)
+        ingest->gpu.latest_ns = end_ns;
+    if (end_ns > ingest->end_ns)
+        ingest->end_ns = end_ns;
+}
+
 void ls_gpu_record(struct ls_ingest *ingest, const struct ls_rec_gpu *record) {
     struct ls_gpu_work work = {
         .node = record->node,
@@ -143,8 +150,8 @@ void ls_gpu_record(struct ls_ingest *ingest, const struct ls_rec_gpu *record) {
     work.timed = date(ingest, record, &work);
     if (!work.timed)
         work.start_ns = work.end_ns = INT64_MAX / 2; /* after every call */
-    else if (work.end_ns > ingest->end_ns)
-        ingest->end_ns = work.end_ns;
+    else
+        note_end(ingest, work.end_ns);
     uint64_t *bytes = work.kind == LS_GPU_COPY || work.kind == LS_GPU_SET      ? &work.value[0]
                       : work.kind == LS_GPU_MEMORY || work.kind == LS_GPU_POOL ? &work.value[2]
                                                                                : NULL;
@@ -194,9 +201,7 @@ void ls_gpu_load(struct ls_ingest *ingest) {
                     ls_db_number(&ingest->db, "SELECT EXISTS(SELECT 1 FROM gpu_state)");
     ls_replay(ingest, numbered ? LS_CALLS_TAKEN_UP : CALLS_IN_FLIGHT, replay_call);
     gpu->gone = ingest->next_call - 1 > LS_CALLS_TAKEN_UP;
-    int64_t end = ls_db_number(&ingest->db, "SELECT MAX(end_ns) FROM gpu_work");
-    if (end > ingest->end_ns)
-        ingest->end_ns = end;
+    note_end(ingest, ls_db_number(&ingest->db, "SELECT MAX(end_ns) FROM gpu_work"));
     ls_gpu_wait_load(ingest);
 }
 
@@ -212,9 +217,27 @@ void ls_gpu_store(struct ls_ingest *ingest) {
     ls_gpu_total_store(ingest);
 }
 
+/*
+ * Without its exit handlers a program ends, or goes on as another one, with what CUPTI had not
+ * handed over: a gap from the last that it told of, or from where it was switched on. Not told a
+ * second time: then it is the last state.
+ */
+static void end_untold(struct ls_ingest *ingest) {
+    const char last[] = "SELECT ts_ns FROM gpu_state WHERE id = (SELECT MAX(id) FROM gpu_state) "
+                        "AND state = 1 LIMIT 1";
+    int64_t since = ls_db_number(&ingest->db, last);
+    if (since == 0 || (ls_ingest_exited(ingest) && !ingest->replaced))
+        return;
+    ls_db_put(&ingest->db, LS_PUT_GPU_STATE, "iis",
+              since > ingest->gpu.latest_ns ? since : ingest->gpu.latest_ns,
+              (int64_t)LS_GPU_STATE_OFF,
+              "the program ended before CUPTI had handed over what came last");
+}
+
 void ls_gpu_finish(struct ls_ingest *ingest) {
     ls_gpu_wait_end(ingest);
     ls_gpu_store(ingest);
+    end_untold(ingest);
     ls_gpu_total_end(ingest);
 }
 

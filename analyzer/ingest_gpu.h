@@ -83,6 +83,7 @@ struct ls_gpu {
     int64_t count[LS_GPU_KINDS][LS_GPU_JOINS], total_ns[LS_GPU_KINDS][LS_GPU_JOINS];
     bool counted, dated;     /* since the last commit: counts, pairs of the clock */
     int64_t rows_most, rows; /* of kernels */
+    int64_t latest_ns;       /* end of what the GPU did, as far as CUPTI told */
 };
 
 /* ---- records ---- */

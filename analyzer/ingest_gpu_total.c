@@ -229,7 +229,7 @@ static void say_gaps(struct ls_ingest *ingest) {
     if (gaps.launched == 0 && gaps.copied == 0)
         return;
     snprintf(text, sizeof text,
-             "%s %s and %s %s have no GPU times: CUPTI did not record for us when they began "
+             "%s %s and %s %s have no GPU times: nothing came from CUPTI for when they began "
              "(cupti_gap)",
              ls_human_count(&launches, gaps.launched),
              ls_plural(gaps.launched, "launch", "launches"), ls_human_count(&copies, gaps.copied),

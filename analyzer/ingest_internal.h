@@ -66,5 +66,6 @@ void ls_cost_put(struct ls_ingest *ingest); /* meta: what recording cost; ingest
 void ls_ingest_put_number(struct ls_ingest *ingest, const char *key, int64_t number); /* meta */
 void ls_ingest_put_start(struct ls_ingest *ingest);
 void ls_ingest_put_end(struct ls_ingest *ingest);
+bool ls_ingest_exited(const struct ls_ingest *ingest); /* its exit handlers ran */
 
 #endif

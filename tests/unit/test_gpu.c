@@ -258,8 +258,38 @@ static void test_gaps(void **state) {
                           "FROM (SELECT * FROM cupti_gap ORDER BY start_ns)"),
         "10-100 CUPTI was not on yet;300-500 another CUPTI client;900- the end");
     assert_string_equal(maker_ask(&maker, "SELECT detail FROM coverage WHERE layer='gpu-times'"),
-                        "2 launches and 1 copy have no GPU times: CUPTI did not record for us "
+                        "2 launches and 1 copy have no GPU times: nothing came from CUPTI for "
                         "when they began (cupti_gap)");
+}
+
+/* What CUPTI had, and did not hand over: to the end of a program without exit handlers alone. */
+static const char *untold(void) {
+    maker_gpu_state(&maker, 1, 100, LS_GPU_STATE_ON, "start");
+    maker_launch(&maker, 1, 200, 210, 0, 1);
+    maker_kernel_run(&maker, CUPTI_THREAD, 220, 230, 1);
+    maker_launch(&maker, 1, 300, 310, 0, 2);
+    maker_call(&maker, 1, cudaMemcpy, 350, 360, DEVICE, HOST, 64, 1);
+    collect();
+    return maker_ask(&maker, "SELECT group_concat(start_ns||'-'||IFNULL(end_ns,'')||' '||reason) "
+                             "FROM cupti_gap WHERE reason NOT LIKE '%yet'");
+}
+
+static void test_killed(void **state) {
+    (void)state;
+    assert_string_equal(untold(),
+                        "230- the program ended before CUPTI had handed over what came last");
+    assert_string_equal(maker_ask(&maker, "SELECT group_concat(state||' '||detail, ';') FROM "
+                                          "(SELECT * FROM coverage WHERE layer='gpu-times' "
+                                          "ORDER BY state)"),
+                        "on of 1 kernels, copies and memsets, within 10 ns of the host's clock;"
+                        "partial 1 launch and 1 copy have no GPU times: nothing came from CUPTI "
+                        "for when they began (cupti_gap)");
+}
+
+static void test_exited(void **state) {
+    (void)state;
+    maker.header->state = LS_RUN_CLOSING;
+    assert_string_equal(untold(), "");
 }
 
 static void gpu_copy(uint64_t from, uint64_t to, unsigned src, unsigned dst, uint64_t kind,
@@ -377,6 +407,8 @@ int main(void) {
         TEST(test_under_a_library),
         TEST(test_budget),
         TEST(test_gaps),
+        TEST(test_killed),
+        TEST(test_exited),
         TEST(test_copies),
         TEST(test_passed_on),
         TEST(test_other_kinds),
