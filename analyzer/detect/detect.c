@@ -18,6 +18,7 @@
 #include "../room.h"
 #include "../term.h"
 #include "course.h"
+#include "flow.h"
 #include "oom_facts.h"
 #include "thresholds.h"
 #include "workspaces.h"
@@ -352,6 +353,7 @@ static void release(struct ls_detect *d) {
     ls_oom_events_free(&d->oom_events);
     ls_workspaces_free(d->workspaces);
     ls_courses_free(d->courses);
+    ls_flow_free(d->flow);
     json_decref(d->skipped);
 }
 

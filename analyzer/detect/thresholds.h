@@ -36,6 +36,14 @@
 /* As often as this it is a loop, not set-up: few programs have eight one-off copies on a line. */
 #define LS_REPEATED 8
 
+/* --- layouts: what a copy on the device costs where CUPTI gave no times ---------------------- */
+
+/* Both ways together. An A100 moves 1,555 bytes a ns at most, an H200 4,800; strided copies reach a
+ * good half of it. A figure for the smaller one understates no card's cost by much. */
+#define LS_DEVICE_BYTES_PER_NS 800.0
+/* The shortest kernel: 2 us from start to end. */
+#define LS_KERNEL_NS 2000
+
 /* --- leak -------------------------------------------------------------------------------- */
 
 /* Growth: this many never freed, begun in this many quarters of the run. Three points could be
