@@ -207,7 +207,7 @@ static int64_t count_launches(sqlite3 *db, int64_t after_ns) {
     int64_t count = 0;
     if (sqlite3_prepare_v2(db,
                            "SELECT COUNT(*) FROM (SELECT 1 FROM call JOIN api ON api.id = call.api"
-                           " WHERE api.class IN ('launch', 'graph_launch') AND start_ns > ?"
+                           " WHERE api.class IN ('launch', 'graph') AND start_ns > ?"
                            " LIMIT 1000)",
                            -1, &stmt, NULL) != SQLITE_OK)
         return 0;

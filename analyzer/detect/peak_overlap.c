@@ -52,7 +52,7 @@ static int64_t count_between(sqlite3 *db, const char *sql, int64_t from, int64_t
 static int64_t launches_between(sqlite3 *db, int64_t from, int64_t to) {
     return count_between(db,
                          "SELECT COUNT(*) FROM call JOIN api ON api.id = call.api WHERE"
-                         " api.class IN ('launch', 'graph_launch') AND start_ns >= ?1"
+                         " api.class IN ('launch', 'graph') AND start_ns >= ?1"
                          " AND start_ns < ?2",
                          from, to, NULL);
 }
