@@ -14,13 +14,14 @@
 #define THREADS_MAX (1u << 20) /* a higher number is damage */
 
 static uint64_t hash_of(const struct ls_step_symbol *s) {
-    uint64_t key = (uint64_t)s->api << 48 ^ (uint64_t)s->kernel << 32 ^ s->stack;
+    uint64_t key = (uint64_t)s->api << 48 ^ (uint64_t)s->kernel << 32 ^ s->stack ^ s->passed;
     key = (key ^ key >> 33) * UINT64_C(0xff51afd7ed558ccd);
     return key ^ key >> 33;
 }
 
 static bool same(const struct ls_step_symbol *a, const struct ls_step_symbol *b) {
-    return a->api == b->api && a->stack == b->stack && a->kernel == b->kernel;
+    return a->api == b->api && a->stack == b->stack && a->kernel == b->kernel &&
+           a->passed == b->passed;
 }
 
 /* Twice the slots, so that at most half are in use. */
@@ -166,6 +167,17 @@ static bool is_own(const struct ls_step_streams *all, sqlite3_stmt *stmt, unsign
                           event >= 0 ? sqlite3_column_int64(stmt, COLUMN_FIELD + event) : 0);
 }
 
+/* Both of a launch and the one that it was passed on to may be recorded: it is one. */
+static void pass_on(struct ls_step_streams *all, struct ls_step_stream *stream, uint32_t at) {
+    struct ls_step_symbol symbol = all->symbol[stream->call[at].symbol];
+    if (!symbol.launch)
+        return;
+    symbol.launch = false;
+    symbol.passed = true;
+    stream->call[at].symbol = symbol_number(all, &symbol);
+    stream->launches--;
+}
+
 static void take_call(sqlite3_stmt *stmt, void *context) {
     struct ls_step_streams *all = context;
     struct ls_step_symbol symbol = {.stack = (uint32_t)sqlite3_column_int64(stmt, COLUMN_STACK),
@@ -190,8 +202,11 @@ static void take_call(sqlite3_stmt *stmt, void *context) {
     uint32_t number = symbol_number(all, &symbol), at = stream->count++;
     /* They come in order of completion: a call goes before those that it made itself. */
     uint32_t first = at > NESTED_MAX ? at - NESTED_MAX : 0;
-    for (; at > first && stream->call[at - 1].start_ns > start; at--)
+    for (; at > first && stream->call[at - 1].start_ns > start; at--) {
         stream->call[at] = stream->call[at - 1];
+        if (symbol.launch)
+            pass_on(all, stream, at);
+    }
     stream->call[at] = (struct ls_step_call){start, (uint32_t)duration, number};
     stream->launches += symbol.launch;
 }

@@ -25,7 +25,8 @@ struct ls_step_symbol {
     uint32_t stack;  /* stack_site.id, 0: none */
     uint32_t kernel; /* of launches without a stack */
     uint16_t api;
-    bool launch;   /* of a kernel or a graph */
+    bool passed;   /* a launch that was made by another one: the runtime's, by the driver's */
+    bool launch;   /* of a kernel or a graph, and not `passed` */
     bool upload;   /* a copy from the host to the device, at least once */
     bool download; /* the other way */
     bool work;     /* other work: within the device, or a question for its memory */

@@ -269,8 +269,38 @@ static void test_figures(void **state) {
                      3);
 }
 
+/* The runtime's launch passed on to its own, and to the driver's, and all three were recorded. */
+static void passed_on(enum ls_api outer, enum ls_api inner) {
+    int64_t start = t.now;
+    t.now += 2;
+    call_of(1, LS_API_cuLaunchKernel, 0, 7);
+    t.now = start + 1;
+    call_of(1, inner, 0, 7);
+    t.now = start;
+    call_of(1, outer, 0, 7);
+}
+
+static void test_a_launch_counts_once(void **state) {
+    (void)state;
+    for (int i = 0; i < 3; i++) {
+        mark(LS_MARK_STEP, 1, t.now, 0, 0, "");
+        passed_on(LS_API_cudaLaunchKernel, LS_API_cudaLaunchKernelExC);
+        passed_on(LS_API_cudaGraphLaunch, LS_API_cuGraphLaunch);
+        int64_t start = t.now; /* a library's own launch is none that it was passed */
+        t.now += 2;
+        call_of(1, LS_API_cuLaunchKernel, 0, 8);
+        t.now = start;
+        call_of(1, LS_API_cublasSgemm_v2, 0, 0);
+        launches(1, 2);
+    }
+    ls_steps_build(&t.db);
+    assert_null(ls_db_error(&t.db));
+    assert_int_equal(ask("SELECT COUNT(*) FROM step WHERE calls = 10 AND launches = 5"), 3);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        TEST(test_a_launch_counts_once),
         TEST(test_optimizer_bursts),
         TEST(test_accumulation),
         TEST(test_changing_shapes),
