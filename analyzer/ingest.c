@@ -175,6 +175,7 @@ void ls_ingest_close(struct ls_ingest *ingest) {
             free(ingest->born[i]);
     free(ingest->born);
     free(ingest->passed_copy);
+    free(ingest->freed);
     free(ingest->census.waiting);
     ls_block_close(ingest);
     ls_oom_close(&ingest->ooms);

@@ -49,6 +49,8 @@ struct ls_ingest {
         bool cupti; /* it is of a call that CUPTI alone saw */
     } * passed_copy;
     uint32_t passed_threads;
+    struct ls_freed *freed; /* by thread (ingest_memory.c) */
+    uint32_t freed_threads;
     int64_t copy_row; /* of the call that is being taken in */
     struct ls_gpu gpu;
     struct ls_device_use use;

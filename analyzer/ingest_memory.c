@@ -13,6 +13,8 @@
 #include "common/roles.h"
 #include "ingest_internal.h"
 
+#define THREADS_MAX (1u << 20) /* a higher number is damage */
+
 static enum ls_memory memory_of(struct ls_ingest *ingest, const struct ls_rec_call *call) {
     switch (ls_api_info[call->head.api].cls) {
     case LS_CLASS_ASYNC_ALLOC:
@@ -227,17 +229,79 @@ void ls_ingest_end_life(struct ls_ingest *ingest, struct ls_life *life,
     end_life(ingest, life);
 }
 
+/* What a thread gave back last, by a call inside of another one. */
+struct ls_freed {
+    uint64_t address;     /* 0: nothing yet */
+    int64_t start_ns;     /* of that call */
+    int64_t id;           /* of the allocation */
+    struct ls_life *life; /* while it has no row */
+    uint32_t stack;
+};
+
+/* The thread's, or NULL: it never did, or there is no memory. */
+static struct ls_freed *freed_of(struct ls_ingest *ingest, uint32_t thread, bool wanted) {
+    if (thread < ingest->freed_threads)
+        return &ingest->freed[thread];
+    if (!wanted || thread > THREADS_MAX)
+        return NULL;
+    uint32_t threads = 2 * thread + 16;
+    struct ls_freed *more = realloc(ingest->freed, threads * sizeof *more);
+    if (!more)
+        return NULL;
+    memset(more + ingest->freed_threads, 0, (threads - ingest->freed_threads) * sizeof *more);
+    ingest->freed = more;
+    ingest->freed_threads = threads;
+    return &more[thread];
+}
+
+static void note_freed(struct ls_ingest *ingest, const struct ls_timed_call *call,
+                       struct ls_life *life) {
+    struct ls_freed *last = freed_of(ingest, call->thread, true);
+    if (last)
+        *last = (struct ls_freed){.address = life->address,
+                                  .start_ns = call->start_ns,
+                                  .id = life->id,
+                                  .life = life->stored ? NULL : life,
+                                  .stack = call->record->stack};
+}
+
+/* An outer call that passed an inner, recorded one on: cudaFree by cuMemFree, say. The inner one's
+ * record came first and has ended the lifetime; what the program called is the outer one. */
+static bool free_passed_on(struct ls_ingest *ingest, const struct ls_timed_call *call,
+                           uint64_t address) {
+    struct ls_freed *last = freed_of(ingest, call->thread, false);
+    if (!last || last->address != address || last->start_ns < call->start_ns)
+        return false;
+    last->start_ns = call->start_ns;
+    if (call->record->stack)
+        last->stack = call->record->stack;
+    if (last->life) {
+        last->life->end_ns = call->start_ns;
+        last->life->end_call = call->id;
+        last->life->free_api = call->record->head.api;
+        last->life->free_stack = last->stack;
+    } else {
+        ls_db_put(&ingest->db, LS_PUT_ALLOCATION_END, "izzzii", call->start_ns,
+                  (int64_t)call->record->head.api, (int64_t)last->stack, call->id,
+                  (int64_t)LS_END_FREED, last->id);
+    }
+    return true;
+}
+
 void ls_ingest_free(struct ls_ingest *ingest, const struct ls_timed_call *call) {
     const struct ls_rec_call *record = call->record;
     const struct ls_roles *roles = &ls_roles[record->head.api];
     uint64_t address = ls_role(record, roles->ptr, 0);
-    if (record->status != 0 || address == 0)
+    if (record->status != 0 || address == 0 || free_passed_on(ingest, call, address))
         return;
     bool registered = ls_api_info[record->head.api].cls == LS_CLASS_UNREGISTER;
     struct ls_life *life = ls_live_end(live_of(ingest, roles), address, call->start_ns, registered);
-    if (life)
-        ls_ingest_end_life(ingest, life, call, LS_END_FREED);
-    if (life && roles->ptr_is_handle && ingest->array_levels)
+    if (!life)
+        return;
+    if (record->head.flags & LS_CALL_NESTED && !life->level_of)
+        note_freed(ingest, call, life);
+    ls_ingest_end_life(ingest, life, call, LS_END_FREED);
+    if (roles->ptr_is_handle && ingest->array_levels)
         ls_live_sweep(&ingest->arrays, end_level, &address);
 }
 
@@ -278,6 +342,8 @@ void ls_ingest_store_born(struct ls_ingest *ingest) {
             free(life);
     }
     ingest->born_count = 0;
+    for (uint32_t i = 0; i < ingest->freed_threads; i++)
+        ingest->freed[i].life = NULL;
 }
 
 static void load_life(sqlite3_stmt *stmt, void *context) {

@@ -8,6 +8,7 @@
 
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -17,6 +18,7 @@
 #include <cmocka.h>
 
 #include "collect.h"
+#include "ingest.h"
 #include "spool_fixture.h"
 
 static void test_calls(void **state) {
@@ -121,6 +123,51 @@ static void test_device_reset(void **state) {
     assert_string_equal(
         maker_ask(&maker, "SELECT free_api FROM all_allocation WHERE address=0x2000"),
         "cudaDeviceReset");
+}
+
+/* The program called the outermost; a commit may lie between them, and before. */
+static void test_nested_free_is_the_outermost_ones(void **state) {
+    (void)state;
+    maker_call(&maker, 1, cudaMalloc, 1, 2, 0x1000, 64);
+    maker_call(&maker, 1, cudaMalloc, 3, 4, 0x2000, 64);
+    maker_call(&maker, 2, cudaMalloc, 5, 15, 0x2000, 128); /* that one's free is still to come */
+    maker_call_with(&maker, 1, cuMemFree_v2, 11, 12, 0, LS_CALL_NESTED | LS_CALL_CUPTI, 0, 0,
+                    0x1000);
+    maker_call(&maker, 1, cudaFree, 10, 13, 0x1000);
+    maker_call_with(&maker, 1, cuMemFree_v2, 22, 23, 0, LS_CALL_NESTED, 0, 0, 0x2000);
+    maker_call_with(&maker, 1, cudaFreeAsync, 21, 24, 0, LS_CALL_NESTED, 0, 0, 0x2000, 0);
+    maker_call(&maker, 1, cudaFree, 20, 25, 0x2000);
+    maker_call(&maker, 1, cudaMalloc, 30, 31, 0x1000, 32);
+    maker_call(&maker, 1, cudaFree, 40, 41, 0x1000);
+    collect();
+    assert_string_equal(
+        maker_ask(&maker,
+                  "SELECT group_concat(size||' '||free_api||' '||end_ns||' '||end_call, ';') "
+                  "FROM (SELECT * FROM all_allocation ORDER BY start_ns)"),
+        "64 cudaFree 10 4;128 cudaFree 20 8;32 cudaFree 40 10");
+}
+
+/* The inner one was committed when the outer one came. */
+static void test_nested_free_across_a_commit(void **state) {
+    char why[512];
+    struct ls_spool *spool = calloc(1, sizeof *spool);
+    struct ls_ingest *ingest = calloc(1, sizeof *ingest);
+    teardown(state);
+    setup_alive(state);
+    assert_int_equal(ls_spool_open(spool, maker.spool, why, sizeof why), LS_SPOOL_OK);
+    assert_true(ls_ingest_open(ingest, spool, why, sizeof why));
+    maker_call(&maker, 1, cudaMalloc, 1, 2, 0x1000, 64);
+    maker_call_with(&maker, 1, cuMemFree_v2, 11, 12, 0, LS_CALL_NESTED, 0, 0, 0x1000);
+    assert_true(ls_ingest_drain(ingest, true, why, sizeof why) >= 0);
+    assert_string_equal(maker_ask(&maker, "SELECT free_api FROM all_allocation"), "cuMemFree_v2");
+    maker_call(&maker, 1, cudaFree, 10, 13, 0x1000);
+    assert_true(ls_ingest_drain(ingest, true, why, sizeof why) >= 0);
+    assert_string_equal(maker_ask(&maker, "SELECT free_api||end_ns||end_call FROM all_allocation"),
+                        "cudaFree103");
+    ls_ingest_close(ingest);
+    ls_spool_close(spool);
+    free(ingest);
+    free(spool);
 }
 
 /* One allocation that two recorded calls of the thread made, one inside the other. */
@@ -242,6 +289,8 @@ int main(void) {
         TEST(test_address_reused_free_unseen),
         TEST(test_device_reset),
         TEST(test_nested_allocation_counts_once),
+        TEST(test_nested_free_is_the_outermost_ones),
+        TEST(test_nested_free_across_a_commit),
         TEST(test_what_else_is_told),
         TEST(test_killed),
         TEST(test_empty),
