@@ -178,23 +178,25 @@ CREATE VIEW conversion_rest AS
 -- site is 'site unknown'. launches: how many of count were seen as launches or calls alone.
 CREATE VIEW layout_conversion AS
     WITH rest AS (SELECT * FROM conversion_rest),
-    one AS (SELECT kernel AS kernel_id, gpu_ns, from_layout, to_layout, seen,
-            (SELECT name FROM api WHERE class = 'library_call' AND
-                api.id = (SELECT api FROM call WHERE call.id = under_id)) AS under_call,
-            COALESCE((SELECT site FROM stack_site WHERE stack_site.id = (SELECT stack FROM call WHERE call.id = call_id)),
-                (SELECT site FROM stack_site WHERE stack_site.id = (SELECT stack FROM call WHERE call.id = under_id)),
-                'site unknown') AS site
-        FROM conversion_run),
-    launched AS (SELECT kernel_id AS kernel, COUNT(*) AS count FROM one WHERE seen = 'launch' GROUP BY kernel_id)
+    part AS (SELECT kernel, from_layout, to_layout, (SELECT stack FROM call WHERE call.id = call_id) AS stack,
+            (SELECT stack FROM call WHERE call.id = under_id) AS under_stack,
+            (SELECT api FROM call WHERE call.id = under_id) AS under_api, COUNT(*) AS count, SUM(gpu_ns) AS gpu_ns,
+            SUM(seen = 'launch') AS launched, SUM(seen <> 'gpu') AS launches
+        FROM conversion_run GROUP BY 1, 2, 3, 4, 5, 6),
+    launched AS (SELECT kernel, SUM(launched) AS count FROM part GROUP BY kernel),
+    named AS (SELECT part.kernel AS kernel_id, from_layout, to_layout, part.count AS count, launches,
+            CASE WHEN part.launched THEN COALESCE(part.gpu_ns, 0) + rest.gpu_ns / MAX(rest.runs, launched.count) * part.launched
+                END AS estimated, part.gpu_ns AS gpu_ns,
+            (SELECT name FROM api WHERE class = 'library_call' AND api.id = under_api) AS under_call,
+            COALESCE((SELECT site FROM stack_site WHERE stack_site.id = part.stack),
+                (SELECT site FROM stack_site WHERE stack_site.id = under_stack), 'site unknown') AS site
+        FROM part LEFT JOIN rest ON rest.kernel = part.kernel LEFT JOIN launched ON launched.kernel = part.kernel)
     SELECT COALESCE((SELECT COALESCE(demangled, name) FROM kernel WHERE kernel.id = kernel_id),
             CASE WHEN kernel_id IS NULL THEN under_call ELSE 'kernel ' || kernel_id END) AS kernel,
-        COUNT(*) AS count,
-        SUM(CASE WHEN seen = 'launch' THEN rest.gpu_ns / MAX(rest.runs, launched.count) ELSE one.gpu_ns END) AS gpu_ns,
-        from_layout, to_layout, under_call, site,
+        SUM(count) AS count, SUM(COALESCE(estimated, gpu_ns)) AS gpu_ns, from_layout, to_layout, under_call, site,
         COALESCE((SELECT short FROM kernel WHERE kernel.id = kernel_id), under_call) AS short, kernel_id,
-        SUM(seen <> 'gpu') AS launches
-        FROM one LEFT JOIN rest ON rest.kernel = one.kernel_id LEFT JOIN launched ON launched.kernel = one.kernel_id
-        GROUP BY kernel_id, from_layout, to_layout, under_call, site
+        SUM(launches) AS launches
+        FROM named GROUP BY kernel_id, from_layout, to_layout, under_call, site
     UNION ALL
     SELECT (SELECT COALESCE(demangled, name) FROM kernel WHERE kernel.id = rest.kernel),
         rest.runs - COALESCE(launched.count, 0),

@@ -31,6 +31,7 @@ static const char *const put_sql[LS_PUT_COUNT] = {
     [LS_PUT_KERNEL_LAYOUT] = "INSERT OR REPLACE INTO kernel_layout VALUES(?,?,?,?)",
     [LS_PUT_SHAPE] = "INSERT INTO shape VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)",
     [LS_PUT_PRODUCT] = "INSERT INTO product VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)",
+    [LS_PUT_OPERAND] = "INSERT INTO operand VALUES(?,?,?,?,?,?,?,?)",
     [LS_PUT_OPERAND_SHAPE] = "UPDATE operand SET shape=? WHERE call=? AND position=?",
     [LS_PUT_RAW_OPERAND] = "INSERT INTO raw_operand VALUES(?,?,?,?)",
     [LS_PUT_RAW_OPERAND_DONE] = "DELETE FROM raw_operand WHERE call=? AND position=?",
@@ -234,16 +235,6 @@ void ls_db_put_call(struct ls_trace_db *db, int64_t id, int64_t start_ns, int64_
     step(db, stmt);
 }
 
-/* A few rows at once: half of the work of a row is the statement's. */
-static sqlite3_stmt *prepare_operands(struct ls_trace_db *db, unsigned rows) {
-    static const char row[] = "(?,?,?,?,?,?,?,?)";
-    char sql[32 + LS_OPERAND_ROWS * sizeof row], *p = sql;
-    p = stpcpy(p, "INSERT INTO operand VALUES");
-    for (unsigned i = 0; i < rows; i++)
-        p += sprintf(p, "%s%s", i ? "," : "", row);
-    return prepared(db, &db->put_operands[rows - 1], sql);
-}
-
 static void bind_id(sqlite3_stmt *stmt, int at, int64_t id) {
     if (id)
         sqlite3_bind_int64(stmt, at, id);
@@ -251,27 +242,21 @@ static void bind_id(sqlite3_stmt *stmt, int at, int64_t id) {
         sqlite3_bind_null(stmt, at);
 }
 
+/* Several rows in one statement are no faster: each is a search in the tree. */
 void ls_db_put_operands(struct ls_trace_db *db, int64_t call, const struct ls_operand_row *row,
                         unsigned count) {
-    begin(db);
-    for (unsigned done = 0, rows; done < count; done += rows) {
-        rows = count - done < LS_OPERAND_ROWS ? count - done : LS_OPERAND_ROWS;
-        sqlite3_stmt *stmt = db->put_operands[rows - 1];
-        if (!stmt)
-            stmt = prepare_operands(db, rows);
-        if (!stmt || db->rc != SQLITE_OK)
-            return;
-        for (unsigned i = done; i < done + rows; i++) {
-            int at = 8 * (int)(i - done);
-            sqlite3_bind_int64(stmt, at + 1, call);
-            sqlite3_bind_int(stmt, at + 2, (int)i);
-            sqlite3_bind_int(stmt, at + 3, row[i].role);
-            bind_id(stmt, at + 4, row[i].shape);
-            sqlite3_bind_int64(stmt, at + 5, (int64_t)row[i].address);
-            sqlite3_bind_int(stmt, at + 6, row[i].flags);
-            bind_id(stmt, at + 7, row[i].block);
-            bind_id(stmt, at + 8, row[i].allocation);
-        }
+    sqlite3_stmt *stmt = prepared(db, &db->put[LS_PUT_OPERAND], put_sql[LS_PUT_OPERAND]);
+    if (!stmt)
+        return;
+    sqlite3_bind_int64(stmt, 1, call);
+    for (unsigned i = 0; i < count && db->rc == SQLITE_OK; i++) {
+        sqlite3_bind_int(stmt, 2, (int)i);
+        sqlite3_bind_int(stmt, 3, row[i].role);
+        bind_id(stmt, 4, row[i].shape);
+        sqlite3_bind_int64(stmt, 5, (int64_t)row[i].address);
+        sqlite3_bind_int(stmt, 6, row[i].flags);
+        bind_id(stmt, 7, row[i].block);
+        bind_id(stmt, 8, row[i].allocation);
         step(db, stmt);
     }
 }
@@ -404,8 +389,6 @@ void ls_db_close(struct ls_trace_db *db) {
         sqlite3_finalize(db->put[i]);
     for (size_t i = 0; i < sizeof db->put_call / sizeof db->put_call[0]; i++)
         sqlite3_finalize(db->put_call[i]);
-    for (size_t i = 0; i < LS_OPERAND_ROWS; i++)
-        sqlite3_finalize(db->put_operands[i]);
     sqlite3_close(db->db);
     memset(db, 0, sizeof *db);
 }

@@ -28,6 +28,7 @@ enum ls_put {
     LS_PUT_KERNEL_LAYOUT,
     LS_PUT_SHAPE,
     LS_PUT_PRODUCT,
+    LS_PUT_OPERAND,
     LS_PUT_OPERAND_SHAPE,
     LS_PUT_RAW_OPERAND,
     LS_PUT_RAW_OPERAND_DONE,
@@ -85,8 +86,6 @@ enum ls_put {
     LS_PUT_COUNT
 };
 
-#define LS_OPERAND_ROWS 8 /* that one statement puts */
-
 struct ls_trace_db {
     sqlite3 *db;
     int rc; /* the first error, or SQLITE_OK */
@@ -94,7 +93,6 @@ struct ls_trace_db {
     bool in_transaction;
     sqlite3_stmt *put[LS_PUT_COUNT];
     sqlite3_stmt *put_call[LS_FIELD_MAX + 1]; /* by number of fields */
-    sqlite3_stmt *put_operands[LS_OPERAND_ROWS]; /* by number of rows - 1 */
 };
 
 /* A row of `operand`: as its columns; 0: NULL, but for role, address and flags. */
