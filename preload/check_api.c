@@ -92,7 +92,7 @@ _Static_assert(offsetof(struct cudaDeviceProp, totalGlobalMem) == LS_DEVICE_PROP
 #define API_VOID_WHEN(LIB, name, CLASS, STACK, params, args, condition, ...)
 #define API_MAP_TWIN(LIB, ret, name, twin, params, args, ...) CHECK(LIB, name, ret, params)
 #define API_MAP(LIB, ret, name, params, args, ...) CHECK(LIB, name, ret, params)
-/* Written in types of our own: CUPTI comes without its headers in a wheel. */
-#define API_AROUND(LIB, ret, name, params, args, before, ...)
+/* CUPTI's are written in types of our own: it comes without its headers in a wheel. */
+#define API_AROUND(LIB, ret, name, params, args, before, ...) CHECK(LIB, name, ret, params)
 #define API_MAP_VOID(LIB, name, params, args, ...) CHECK(LIB, name, void, params)
 #include "layoutspy/api/all.def"

@@ -9,6 +9,16 @@
 #ifndef LS_OPERAND_WORDS_H
 #define LS_OPERAND_WORDS_H
 
+#include "cudnn_graph.h"
+#include "on_cudnn.h"
 #include "operand.h"
+
+/* cuDNN's: a tensor or filter by its descriptor; memory without one; a setting, which has no
+ * memory; what is written, and read as well where beta is not 0. */
+#define T(ROLE, desc, address) ls_dnn_operand(ls_call.self, LS_ROLE_##ROLE, desc, address);
+#define P(ROLE, address) ls_dnn_operand(ls_call.self, LS_ROLE_##ROLE, NULL, address);
+#define S(ROLE, desc) ls_dnn_operand(ls_call.self, LS_ROLE_##ROLE, desc, NULL);
+#define BLENDED(OUT, INOUT, desc, address, beta)                                                   \
+    ls_dnn_blended(ls_call.self, LS_ROLE_##OUT, LS_ROLE_##INOUT, desc, address, ls_status, beta);
 
 #endif

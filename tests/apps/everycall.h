@@ -53,6 +53,8 @@ void blocks(void); /* of PyTorch's allocator */
 void library_handles(void);
 /* everycall_library.c, everycall_driver.c */
 void library_calls(void);
+/* everycall_cudnn.c: with a handle, a tensor, and memory for operands */
+void cudnn_calls(cudnnHandle_t h, cudnnTensorDescriptor_t t, void *m);
 void driver_calls(void);
 void driver_reset(void);
 /* Calls for another process's memory, with one that `self` is started as; what that one does. */

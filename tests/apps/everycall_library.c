@@ -219,6 +219,7 @@ void library_calls(void) {
     convolutions(h, t);
     layers(h, t);
     recurrent(h, t);
+    cudnn_calls(h, t, m);
     CHECK(cudnnSetStream(h, NULL));
     CHECK(cudnnDestroy(h));
     REFUSED(cudnnDestroy(h));

@@ -49,7 +49,7 @@ def _rows(path):
     text = _without_comments(path.read_text())
     at = 0
     while True:
-        match = re.compile(r"\b(API(?:_TWIN|_PTDS|_PTSZ|_MAP_PTSZ|_MAP|_MAP_VOID|_AROUND|_VOID_WHEN|_WHEN|_WIDE|_WIDE_PTSZ)?)\s*\(").search(text, at)
+        match = re.compile(r"\b(API(?:_TWIN|_PTDS|_PTSZ|_MAP_PTSZ|_MAP|_MAP_VOID|_AROUND|_VOID_WHEN|_WHEN|_WIDE|_WIDE_PTSZ|_OPERANDS|_OPERANDS_PTSZ)?)\s*\(").search(text, at)
         if not match:
             return
         form = match.group(1)
@@ -60,6 +60,8 @@ def _rows(path):
             del parts[7]  # the condition
         if form.startswith("API_WIDE"):
             del parts[7]  # what the header says
+        if form.startswith("API_OPERANDS"):
+            del parts[7]  # the statements
         if form.startswith("API_MAP") or form == "API_AROUND":  # a statement where the others have fields
             parts[3:3] = ["MAP", "NONE"]
             parts[7:] = []

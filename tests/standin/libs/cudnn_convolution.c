@@ -17,12 +17,16 @@ static int set_convolution(struct standin_call *call, struct cudnnConvolutionStr
     lib_put_pointer(call, "descriptor", convolution);
     if (call->fault)
         return call->fault;
-    if (!convolution || !pads || !strides || !dilations)
+    if (!convolution || !pads || !strides || !dilations || count < 0 || mode < 0 || mode > 1 ||
+        compute_type < 0 || compute_type > CUDNN_DATA_BFLOAT16)
         return CUDNN_STATUS_BAD_PARAM;
-    if (count < 1 || count > CUDNN_DIM_MAX - 2)
+    if (count > CUDNN_DIM_MAX - 2)
         return CUDNN_STATUS_NOT_SUPPORTED;
-    struct cudnnConvolutionStruct made = {
-        .count = count, .groups = 1, .mode = mode, .compute_type = compute_type};
+    struct cudnnConvolutionStruct made = *convolution; /* groups and math type stay */
+    made.count = count;
+    made.mode = mode;
+    made.compute_type = compute_type;
+    made.groups = made.groups ? made.groups : 1;
     for (int i = 0; i < count; i++) {
         if (pads[i] < 0 || strides[i] <= 0 || dilations[i] <= 0)
             return CUDNN_STATUS_BAD_PARAM;
@@ -161,6 +165,40 @@ STANDIN_EXPORT cudnnStatus_t cudnnGetConvolution2dForwardOutputDim(
 
 /* ---- algorithms ---- */
 
+static void put_ints(struct standin_call *call, const char *key, const int *values, int count) {
+    int64_t wide[CUDNN_DIM_MAX];
+    for (int i = 0; i < count; i++)
+        wide[i] = values[i];
+    dn_put_list(call, key, wide, count);
+}
+
+static void put_settings(struct standin_call *call, const struct cudnnConvolutionStruct *conv) {
+    if (!conv)
+        return;
+    put_ints(call, "pads", conv->pad, conv->count);
+    put_ints(call, "conv_strides", conv->stride, conv->count);
+    put_ints(call, "dilations", conv->dilation, conv->count);
+    standin_put_signed(call, "groups", conv->groups);
+}
+
+/* What a search for algorithms works on: three operands in the order of its parameters. */
+static void put_search(struct standin_call *call, cudnnHandle_t handle,
+                       const struct cudnnConvolutionStruct *conv, const char *kind,
+                       const struct dn_shape *const shapes[], const void *const addresses[]) {
+    static const char *const roles[][4] = {{"Forward", "x", "w", "y"},
+                                           {"BackwardData", "w", "dy", "dx"},
+                                           {"BackwardFilter", "x", "dy", "dw"}};
+    lib_put_pointer(call, "handle", handle);
+    if (dn_handle_good(handle))
+        lib_put_pointer(call, "stream", handle->stream);
+    for (size_t i = 0; i < sizeof roles / sizeof *roles; i++)
+        for (int k = 0; strcmp(roles[i][0], kind) == 0 && k < 3; k++)
+            dn_put_operand(
+                call, "",
+                &(struct dn_operand){roles[i][k + 1], addresses[k], shapes[k], true, false});
+    put_settings(call, conv);
+}
+
 /* Algorithm 0 needs no workspace; the others as much as the input, 1 MiB at least. */
 static size_t workspace_of(int algo, const struct dn_shape *x) {
     uint64_t span = dn_span(x);
@@ -196,7 +234,7 @@ static int offer(const struct dn_shape *x, int wanted, int *returned, void *resu
  * The functions that offer algorithms, for one kind of convolution. A, B, D are the descriptor
  * parameters in the API's order; X, W, Y the shapes they stand for.
  */
-#define ALGORITHMS(Kind, Perf, Algo, COUNT, A, B, D, PA, PB, PD, X, W, Y)                          \
+#define ALGORITHMS(Kind, Perf, Algo, COUNT, A, B, D, PA, PB, PD, SA, SB, SD, X, W, Y)              \
     STANDIN_EXPORT cudnnStatus_t cudnnGetConvolution##Kind##AlgorithmMaxCount(                     \
         cudnnHandle_t handle, int *count) {                                                        \
         LIB_ENTER(call);                                                                           \
@@ -220,7 +258,8 @@ static int offer(const struct dn_shape *x, int wanted, int *returned, void *resu
         cudnnHandle_t handle, A, B, const cudnnConvolutionDescriptor_t conv, D, const int wanted,  \
         int *returned, Perf *results) {                                                            \
         LIB_ENTER(call);                                                                           \
-        lib_put_pointer(&call, "handle", handle);                                                  \
+        put_search(&call, handle, conv, #Kind, (const struct dn_shape *[]){SA, SB, SD},            \
+                   (const void *[]){NULL, NULL, NULL});                                            \
         int status = lib_status(&call, check_shapes(conv, X, W, Y));                               \
         if (status == 0)                                                                           \
             status = offer(X, wanted, returned, results, SIZE_MAX, true);                          \
@@ -231,7 +270,8 @@ static int offer(const struct dn_shape *x, int wanted, int *returned, void *resu
         const int wanted, int *returned, Perf *results, void *workspace, size_t workspace_size) {  \
         LIB_ENTER(call);                                                                           \
         (void)p1, (void)p2, (void)p3;                                                              \
-        lib_put_pointer(&call, "handle", handle);                                                  \
+        put_search(&call, handle, conv, #Kind, (const struct dn_shape *[]){SA, SB, SD},            \
+                   (const void *[]){p1, p2, p3});                                                  \
         lib_put_pointer(&call, "workspace", workspace);                                            \
         standin_put(&call, "workspace_size", workspace_size);                                      \
         int status = lib_status(&call, check_shapes(conv, X, W, Y));                               \
@@ -255,24 +295,20 @@ static int offer(const struct dn_shape *x, int wanted, int *returned, void *resu
 ALGORITHMS(Forward, cudnnConvolutionFwdAlgoPerf_t, cudnnConvolutionFwdAlgo_t,
            CUDNN_CONVOLUTION_FWD_ALGO_COUNT, const cudnnTensorDescriptor_t x,
            const cudnnFilterDescriptor_t w, const cudnnTensorDescriptor_t y, const void *p1,
-           const void *p2, void *p3, dn_tensor(x), dn_filter(w), dn_tensor(y))
+           const void *p2, void *p3, dn_tensor(x), dn_filter(w), dn_tensor(y), dn_tensor(x),
+           dn_filter(w), dn_tensor(y))
 ALGORITHMS(BackwardData, cudnnConvolutionBwdDataAlgoPerf_t, cudnnConvolutionBwdDataAlgo_t,
            CUDNN_CONVOLUTION_BWD_DATA_ALGO_COUNT, const cudnnFilterDescriptor_t w,
            const cudnnTensorDescriptor_t dy, const cudnnTensorDescriptor_t dx, const void *p1,
-           const void *p2, void *p3, dn_tensor(dx), dn_filter(w), dn_tensor(dy))
+           const void *p2, void *p3, dn_filter(w), dn_tensor(dy), dn_tensor(dx), dn_tensor(dx),
+           dn_filter(w), dn_tensor(dy))
 ALGORITHMS(BackwardFilter, cudnnConvolutionBwdFilterAlgoPerf_t, cudnnConvolutionBwdFilterAlgo_t,
            CUDNN_CONVOLUTION_BWD_FILTER_ALGO_COUNT, const cudnnTensorDescriptor_t x,
            const cudnnTensorDescriptor_t dy, const cudnnFilterDescriptor_t dw, const void *p1,
-           const void *p2, void *p3, dn_tensor(x), dn_filter(dw), dn_tensor(dy))
+           const void *p2, void *p3, dn_tensor(x), dn_tensor(dy), dn_filter(dw), dn_tensor(x),
+           dn_filter(dw), dn_tensor(dy))
 
 /* ---- the computing calls ---- */
-
-static void put_ints(struct standin_call *call, const char *key, const int *values, int count) {
-    int64_t wide[CUDNN_DIM_MAX];
-    for (int i = 0; i < count; i++)
-        wide[i] = values[i];
-    dn_put_list(call, key, wide, count);
-}
 
 struct convolution {
     const struct cudnnConvolutionStruct *conv;
@@ -285,12 +321,7 @@ struct convolution {
 static int convolve(struct standin_call *call, cudnnHandle_t handle, const struct convolution *c,
                     const struct dn_operand *operands, size_t count) {
     int status = dn_begin(call, handle, operands, count);
-    if (c->conv) {
-        put_ints(call, "pads", c->conv->pad, c->conv->count);
-        put_ints(call, "conv_strides", c->conv->stride, c->conv->count);
-        put_ints(call, "dilations", c->conv->dilation, c->conv->count);
-        standin_put_signed(call, "groups", c->conv->groups);
-    }
+    put_settings(call, c->conv);
     standin_put_signed(call, "algo", c->algo);
     lib_put_pointer(call, "workspace", c->workspace);
     standin_put(call, "workspace_size", c->workspace_size);

@@ -63,6 +63,14 @@ CREATE_DESTROY(RNNData)
 
 /* ---- tensors and filters ---- */
 
+int dn_vector(const struct dn_shape *shape) {
+    if (shape->format != CUDNN_TENSOR_NCHW_VECT_C)
+        return 1;
+    return shape->type == CUDNN_DATA_INT8x32                                       ? 32
+           : shape->type == CUDNN_DATA_INT8x4 || shape->type == CUDNN_DATA_UINT8x4 ? 4
+                                                                                   : 0;
+}
+
 void dn_pack(struct dn_shape *shape) {
     int64_t stride = 1;
     bool channels_last = shape->format == CUDNN_TENSOR_NHWC && shape->count > 2;
@@ -74,7 +82,7 @@ void dn_pack(struct dn_shape *shape) {
         if (i == 1 && channels_last)
             continue;
         shape->strides[i] = stride;
-        stride *= shape->dims[i];
+        stride *= i == 1 ? shape->dims[i] / dn_vector(shape) : shape->dims[i];
     }
 }
 
@@ -86,9 +94,14 @@ static int set_shape(struct standin_call *call, struct dn_shape *shape, int type
         return call->fault;
     if (!shape || !dims || count < least)
         return CUDNN_STATUS_BAD_PARAM;
+    if (type < 0 || type > CUDNN_DATA_BFLOAT16 ||
+        (!strides && (format < 0 || format > CUDNN_TENSOR_NCHW_VECT_C)))
+        return CUDNN_STATUS_BAD_PARAM;
     if (count > CUDNN_DIM_MAX)
         return CUDNN_STATUS_NOT_SUPPORTED;
     struct dn_shape made = {.type = type, .format = strides ? -1 : format, .count = count};
+    if (dn_vector(&made) == 0 || (count > 1 && dims[1] % dn_vector(&made)))
+        return CUDNN_STATUS_BAD_PARAM;
     for (int i = 0; i < count; i++) {
         if (dims[i] <= 0 || (strides && strides[i] == 0))
             return CUDNN_STATUS_BAD_PARAM;

@@ -50,6 +50,11 @@ void dn_graph_visit(const struct dn_node *graph,
 
 /* ---- checks by kind ---- */
 
+static bool is_set(const struct dn_node *node, int attribute) {
+    const struct dn_attribute *found = dn_node_find(node, attribute);
+    return found && found->count && *(const bool *)found->values;
+}
+
 static int finalize_tensor(struct dn_node *node) {
     struct dn_shape shape;
     dn_node_shape(node, &shape);
@@ -58,9 +63,15 @@ static int finalize_tensor(struct dn_node *node) {
         !dn_node_find(node, CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT))
         return CUDNN_STATUS_BAD_PARAM;
     for (int i = 0; i < shape.count; i++)
-        if (shape.dims[i] < 0)
+        if (shape.dims[i] < 0 || shape.strides[i] < 0)
             return CUDNN_STATUS_BAD_PARAM;
-    return 0;
+    int64_t vector = dn_node_int64(node, CUDNN_ATTR_TENSOR_VECTOR_COUNT, 1);
+    int64_t along = dn_node_int64(node, CUDNN_ATTR_TENSOR_VECTORIZED_DIMENSION, -1);
+    if (vector > 1 && (along < 0 || along >= shape.count))
+        return CUDNN_STATUS_BAD_PARAM;
+    return is_set(node, CUDNN_ATTR_TENSOR_IS_VIRTUAL) && is_set(node, CUDNN_ATTR_TENSOR_IS_BY_VALUE)
+               ? CUDNN_STATUS_BAD_PARAM
+               : 0;
 }
 
 static int finalize_convolution_descriptor(struct dn_node *node) {

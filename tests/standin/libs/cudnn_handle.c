@@ -154,6 +154,8 @@ size_t dn_element_size(int type) {
     case CUDNN_DATA_FP8_E4M3:
     case CUDNN_DATA_FP8_E5M2:
         return 1;
+    case CUDNN_DATA_INT8x32:
+        return 32;
     default:
         return 4;
     }
@@ -164,7 +166,8 @@ uint64_t dn_span(const struct dn_shape *shape) {
     for (int i = 0; i < shape->count; i++) {
         if (shape->dims[i] == 0)
             return 0;
-        last += (shape->dims[i] - 1) * shape->strides[i];
+        int64_t size = shape->dims[i] / (i == 1 && dn_vector(shape) ? dn_vector(shape) : 1);
+        last += (size - 1) * shape->strides[i];
     }
     return (uint64_t)(last + 1) * dn_element_size(shape->type);
 }

@@ -17,7 +17,7 @@
 
 EXPORT cudnnTransformTensor(cudnnHandle_t handle, const void *alpha, TENSOR xDesc, const void *x,
                             const void *beta, TENSOR yDesc, void *y) {
-    DN_COMPUTE(DN_TENSOR("x", xDesc, x), DN_TENSOR("y", yDesc, y));
+    DN_COMPUTE(DN_TENSOR("src", xDesc, x), DN_TENSOR("dst", yDesc, y));
 }
 
 EXPORT cudnnAddTensor(cudnnHandle_t handle, const void *alpha, TENSOR aDesc, const void *A,
@@ -64,7 +64,8 @@ EXPORT cudnnReduceTensor(cudnnHandle_t handle, const cudnnReduceTensorDescriptor
                          void *indices, size_t indices_size, void *workspace, size_t workspace_size,
                          const void *alpha, TENSOR aDesc, const void *A, const void *beta,
                          TENSOR cDesc, void *C) {
-    DN_COMPUTE(DN_TENSOR("a", aDesc, A), DN_TENSOR("c", cDesc, C));
+    DN_COMPUTE(DN_TENSOR("a", aDesc, A), DN_TENSOR("c", cDesc, C), DN_PLAIN("index", indices),
+               DN_PLAIN("workspace", workspace));
 }
 
 /* ---- activation, softmax, pooling, LRN ---- */
@@ -162,10 +163,11 @@ EXPORT cudnnBatchNormalizationForwardTraining(cudnnHandle_t handle, cudnnBatchNo
                                               void *running_mean, void *running_variance,
                                               double epsilon, void *save_mean,
                                               void *save_variance) {
-    DN_COMPUTE(DN_TENSOR("x", xDesc, x), DN_TENSOR("y", yDesc, y),
-               DN_TENSOR("scale", bnDesc, scale), DN_TENSOR("bias", bnDesc, bias),
-               DN_OPTIONAL("running_mean", bnDesc, running_mean),
-               DN_OPTIONAL("running_variance", bnDesc, running_variance));
+    DN_COMPUTE(
+        DN_TENSOR("x", xDesc, x), DN_TENSOR("y", yDesc, y), DN_TENSOR("scale", bnDesc, scale),
+        DN_TENSOR("bias", bnDesc, bias), DN_OPTIONAL("running_mean", bnDesc, running_mean),
+        DN_OPTIONAL("running_variance", bnDesc, running_variance),
+        DN_OPTIONAL("mean", bnDesc, save_mean), DN_OPTIONAL("variance", bnDesc, save_variance));
 }
 
 EXPORT cudnnBatchNormalizationBackward(cudnnHandle_t handle, cudnnBatchNormMode_t mode,
@@ -177,7 +179,8 @@ EXPORT cudnnBatchNormalizationBackward(cudnnHandle_t handle, cudnnBatchNormMode_
                                        const void *variance) {
     DN_COMPUTE(DN_TENSOR("x", xDesc, x), DN_TENSOR("dy", dyDesc, dy), DN_TENSOR("dx", dxDesc, dx),
                DN_TENSOR("scale", bnDesc, scale), DN_TENSOR("dscale", bnDesc, dscale),
-               DN_TENSOR("dbias", bnDesc, dbias));
+               DN_TENSOR("dbias", bnDesc, dbias), DN_OPTIONAL("mean", bnDesc, mean),
+               DN_OPTIONAL("variance", bnDesc, variance));
 }
 
 EXPORT cudnnBatchNormalizationForwardTrainingEx(
@@ -190,7 +193,10 @@ EXPORT cudnnBatchNormalizationForwardTrainingEx(
     DN_COMPUTE(DN_TENSOR("x", xDesc, x), DN_OPTIONAL("z", zDesc, z), DN_TENSOR("y", yDesc, y),
                DN_TENSOR("scale", bnDesc, scale), DN_TENSOR("bias", bnDesc, bias),
                DN_OPTIONAL("running_mean", bnDesc, running_mean),
-               DN_OPTIONAL("running_variance", bnDesc, running_variance));
+               DN_OPTIONAL("running_variance", bnDesc, running_variance),
+               DN_OPTIONAL("mean", bnDesc, save_mean),
+               DN_OPTIONAL("variance", bnDesc, save_variance), DN_PLAIN("workspace", workspace),
+               DN_PLAIN("reserve", reserve));
 }
 
 EXPORT cudnnBatchNormalizationBackwardEx(
@@ -204,7 +210,9 @@ EXPORT cudnnBatchNormalizationBackwardEx(
     DN_COMPUTE(DN_TENSOR("x", xDesc, x), DN_OPTIONAL("y", yDesc, y), DN_TENSOR("dy", dyDesc, dy),
                DN_OPTIONAL("dz", dzDesc, dz), DN_TENSOR("dx", dxDesc, dx),
                DN_TENSOR("scale", bnDesc, scale), DN_TENSOR("dscale", bnDesc, dscale),
-               DN_TENSOR("dbias", bnDesc, dbias));
+               DN_TENSOR("dbias", bnDesc, dbias), DN_OPTIONAL("mean", bnDesc, mean),
+               DN_OPTIONAL("variance", bnDesc, variance), DN_OPTIONAL("bias", bnDesc, bias),
+               DN_PLAIN("workspace", workspace), DN_PLAIN("reserve", reserve));
 }
 
 EXPORT cudnnGetBatchNormalizationForwardTrainingExWorkspaceSize(

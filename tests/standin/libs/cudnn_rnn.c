@@ -95,14 +95,15 @@ EXPORT cudnnDropoutForward(cudnnHandle_t handle, const cudnnDropoutDescriptor_t 
                            const cudnnTensorDescriptor_t xDesc, const void *x,
                            const cudnnTensorDescriptor_t yDesc, void *y, void *reserve,
                            size_t reserve_size) {
-    DN_COMPUTE(DN_TENSOR("x", xDesc, x), DN_TENSOR("y", yDesc, y));
+    DN_COMPUTE(DN_TENSOR("x", xDesc, x), DN_TENSOR("y", yDesc, y), DN_PLAIN("reserve", reserve));
 }
 
 EXPORT cudnnDropoutBackward(cudnnHandle_t handle, const cudnnDropoutDescriptor_t dropout,
                             const cudnnTensorDescriptor_t dyDesc, const void *dy,
                             const cudnnTensorDescriptor_t dxDesc, void *dx, void *reserve,
                             size_t reserve_size) {
-    DN_COMPUTE(DN_TENSOR("dy", dyDesc, dy), DN_TENSOR("dx", dxDesc, dx));
+    DN_COMPUTE(DN_TENSOR("dy", dyDesc, dy), DN_TENSOR("dx", dxDesc, dx),
+               DN_PLAIN("reserve", reserve));
 }
 
 /* ---- the net and its weights ---- */
@@ -330,7 +331,7 @@ EXPORT cudnnRNNForward(cudnnHandle_t handle, cudnnRNNDescriptor_t rnn, cudnnForw
                        void *workspace, size_t reserve_size, void *reserve) {
     DN_COMPUTE(SEQUENCE("x", xDesc, x), SEQUENCE("y", yDesc, y), DN_OPTIONAL("hx", hDesc, hx),
                DN_OPTIONAL("hy", hDesc, hy), DN_OPTIONAL("cx", cDesc, cx),
-               DN_OPTIONAL("cy", cDesc, cy), DN_PLAIN("w", weights),
+               DN_OPTIONAL("cy", cDesc, cy), DN_PLAIN("weights", weights),
                DN_PLAIN("workspace", workspace), DN_PLAIN("reserve", reserve));
 }
 
@@ -343,8 +344,10 @@ EXPORT cudnnRNNBackwardData_v8(cudnnHandle_t handle, cudnnRNNDescriptor_t rnn,
                                const void *weights, size_t workspace_size, void *workspace,
                                size_t reserve_size, void *reserve) {
     DN_COMPUTE(SEQUENCE("y", yDesc, y), SEQUENCE("dy", yDesc, dy), SEQUENCE("dx", xDesc, dx),
-               DN_OPTIONAL("dhx", hDesc, dhx), DN_OPTIONAL("dcx", cDesc, dcx),
-               DN_PLAIN("w", weights), DN_PLAIN("workspace", workspace),
+               DN_OPTIONAL("hx", hDesc, hx), DN_OPTIONAL("dhy", hDesc, dhy),
+               DN_OPTIONAL("dhx", hDesc, dhx), DN_OPTIONAL("cx", cDesc, cx),
+               DN_OPTIONAL("dcy", cDesc, dcy), DN_OPTIONAL("dcx", cDesc, dcx),
+               DN_PLAIN("weights", weights), DN_PLAIN("workspace", workspace),
                DN_PLAIN("reserve", reserve));
 }
 
@@ -356,6 +359,6 @@ EXPORT cudnnRNNBackwardWeights_v8(cudnnHandle_t handle, cudnnRNNDescriptor_t rnn
                                   void *dweights, size_t workspace_size, void *workspace,
                                   size_t reserve_size, void *reserve) {
     DN_COMPUTE(SEQUENCE("x", xDesc, x), SEQUENCE("y", yDesc, y), DN_OPTIONAL("hx", hDesc, hx),
-               DN_PLAIN("dw", dweights), DN_PLAIN("workspace", workspace),
+               DN_PLAIN("dweights", dweights), DN_PLAIN("workspace", workspace),
                DN_PLAIN("reserve", reserve));
 }

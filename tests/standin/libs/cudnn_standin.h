@@ -69,6 +69,9 @@ static inline const struct dn_shape *dn_sequence(const struct cudnnRNNDataStruct
 /* Fills in the strides of a fully packed tensor in shape->format. */
 void dn_pack(struct dn_shape *shape);
 
+/* Channels that lie together as one element, by format and type; 0: there is no such thing. */
+int dn_vector(const struct dn_shape *shape);
+
 /* Bytes from the first to behind the last element. */
 uint64_t dn_span(const struct dn_shape *shape);
 
