@@ -2,66 +2,11 @@
 a program of the old API and one of the graph API; of refused calls too."""
 
 import json
-import re
-from collections import Counter
 
 import pytest
 
+from cudnn_truth import assert_operands, numbers, recorded_calls
 from harness import app
-from table import ROOT
-from truth import parse_log
-
-DTYPES = {int(cudnn): name for name, cudnn in re.findall(
-    r'^DTYPE\(\w+, "(\w+)", \d+, [-\d]+, (\d+),', (ROOT / "include/layoutspy/dtype.def").read_text(), re.M)}
-# Operands without a descriptor.
-PLAIN = {"workspace", "reserve", "weights", "dweights", "index", "lengths", "theta", "dtheta", "grid", "dgrid"}
-
-
-def numbers(text):
-    return [int(n) for n in text.split(",")] if text else []
-
-
-def logged_operands(call):
-    """As (role, address, dtype, dims, strides) of one line of the log."""
-    operands = Counter()
-    for key, value in call.keys.items():
-        role = key.split(".")[-1]
-        if key + "_dims" in call.keys:
-            dims = numbers(call.keys[key + "_dims"])
-            known = (DTYPES[int(call.keys[key + "_type"])], json.dumps(dims),
-                     json.dumps(numbers(call.keys[key + "_strides"]))) if dims else ("unknown", None, None)
-            virtual = call.name == "cudnnBackendExecute" and value == "0"
-            if not virtual and (dims or value != "0"):
-                operands[role, int(value), *known] += 1
-        elif role in PLAIN and value != "0":
-            operands[role, int(value), "unknown", None, None] += 1
-    return operands
-
-
-def recorded_operands(trace, call):
-    return Counter((r["role"], r["address"] % (1 << 64), r["dtype"],
-                    *(None if r[k] is None else json.dumps(json.loads(r[k])) for k in ("dims", "strides")))
-                   for r in trace.rows("SELECT * FROM tensor_operand WHERE call_id = ?", call))
-
-
-def recorded_calls(trace):
-    return trace.rows("SELECT id, api, status FROM every_library_call WHERE library = 'cudnn' AND nested = 0 ORDER BY id")
-
-
-def assert_operands(harness, trace):
-    process, = [p for p in parse_log(harness.log) if p.calls]
-    wanted = [call for call in process.calls if call.name.startswith("cudnn")]
-    calls = recorded_calls(trace)
-    names = {row["api"] for row in calls}
-    wanted = [call for call in wanted if call.name in names]
-    assert [(row["api"], row["status"]) for row in calls] == [(call.name, call.status) for call in wanted]
-    for row, call in zip(calls, wanted):
-        got, want = recorded_operands(trace, row["id"]), logged_operands(call)
-        unlogged = got - want
-        assert not want - got, (call, want - got, unlogged)
-        # The log stops at the first thing that is wrong; beside it only addresses of unknown tensors are told.
-        assert not unlogged or call.status != 0, (call, unlogged)
-    return list(zip(calls, wanted))
 
 
 def assert_settings(trace, pairs):
@@ -86,7 +31,7 @@ def test_every_operand(harness, program):
     assert (outcome.status, outcome.out, outcome.err) == (0, "done\n", ""), repr(outcome)
     harness.assert_true()
     trace = harness.trace()
-    pairs = assert_operands(harness, trace)
+    pairs = assert_operands(trace, harness.log)
     assert_settings(trace, pairs)
     assert len(pairs) > 30
 
@@ -130,4 +75,4 @@ def test_calls_that_fail(harness, program, fault):
     assert outcome.status == 1
     if (harness.out).exists():
         harness.assert_true()
-        assert_operands(harness, harness.trace())
+        assert_operands(harness.trace(), harness.log)
