@@ -25,7 +25,10 @@ void ls_roles_init(void) {
             named(api, LS_CLASS_DEVICE, "Reset") || named(api, LS_CLASS_CONTEXT, "Reset");
         roles->is_query = named(api, LS_CLASS_SYNC, "Query");
         roles->is_trim = named(api, LS_CLASS_POOL, "Trim");
-        roles->makes = named(api, LS_CLASS_LIBRARY, "Create");
-        roles->ends = named(api, LS_CLASS_LIBRARY, "Destroy");
+        roles->makes =
+            named(api, LS_CLASS_LIBRARY, "Create") || named(api, LS_CLASS_LIBRARY, "CommInit") ||
+            named(api, LS_CLASS_LIBRARY, "CommSplit") || named(api, LS_CLASS_LIBRARY, "cufftPlan");
+        roles->ends =
+            named(api, LS_CLASS_LIBRARY, "Destroy") || named(api, LS_CLASS_LIBRARY, "CommAbort");
     }
 }

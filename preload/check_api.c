@@ -11,7 +11,9 @@
 /* Headers that a toolkit may lack: there is nothing to compare these libraries' rows with then. */
 #if __has_include(<cublas_v2.h>)
 #include <cublas_v2.h>
+#if CUBLAS_VER_MAJOR * 100 + CUBLAS_VER_MINOR >= 1205 /* the grouped products are the latest */
 #define HEADER_CUBLAS , 1
+#endif
 #endif
 #if __has_include(<cublasLt.h>)
 #include <cublasLt.h>
@@ -47,9 +49,29 @@ cudaError_t __cudaLaunchKernel(cudaKernel_t, dim3, dim3, void **, size_t, cudaSt
 /* The header has cuBLAS's half-precision forms for C++ alone: the single-precision ones with
  * another type. */
 #define __half float
+#define __nv_bfloat16 float
 #define cublasHgemm cublasSgemm_v2
+#define cublasHgemm_64 cublasSgemm_v2_64
 #define cublasHgemmBatched cublasSgemmBatched
+#define cublasHgemmBatched_64 cublasSgemmBatched_64
 #define cublasHgemmStridedBatched cublasSgemmStridedBatched
+#define cublasHgemmStridedBatched_64 cublasSgemmStridedBatched_64
+#define cublasHSHgemvBatched cublasSgemvBatched
+#define cublasHSHgemvBatched_64 cublasSgemvBatched_64
+#define cublasHSSgemvBatched cublasSgemvBatched
+#define cublasHSSgemvBatched_64 cublasSgemvBatched_64
+#define cublasTSTgemvBatched cublasSgemvBatched
+#define cublasTSTgemvBatched_64 cublasSgemvBatched_64
+#define cublasTSSgemvBatched cublasSgemvBatched
+#define cublasTSSgemvBatched_64 cublasSgemvBatched_64
+#define cublasHSHgemvStridedBatched cublasSgemvStridedBatched
+#define cublasHSHgemvStridedBatched_64 cublasSgemvStridedBatched_64
+#define cublasHSSgemvStridedBatched cublasSgemvStridedBatched
+#define cublasHSSgemvStridedBatched_64 cublasSgemvStridedBatched_64
+#define cublasTSTgemvStridedBatched cublasSgemvStridedBatched
+#define cublasTSTgemvStridedBatched_64 cublasSgemvStridedBatched_64
+#define cublasTSSgemvStridedBatched cublasSgemvStridedBatched
+#define cublasTSSgemvStridedBatched_64 cublasSgemvStridedBatched_64
 
 /* Of cuda.h without its renaming: it declares these as older versions of others. */
 #undef cuCtxCreate_v2

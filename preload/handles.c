@@ -11,7 +11,7 @@
 #define HANDLE_BITS 8 /* a process has a handle per library, device and thread */
 #define PROBES 8
 
-enum { STREAM, PTR, SIZE, WORDS };
+enum { STREAM, PTR, SIZE, VALUE, WORDS };
 
 struct entry {
     _Atomic uint64_t handle;       /* 0: none, or destroyed */
@@ -62,6 +62,10 @@ bool ls_handle_workspace_differs(uint64_t handle, uint64_t ptr, uint64_t size) {
     return differs(entry, PTR, ptr) || differs(entry, SIZE, size);
 }
 
+bool ls_handle_value_differs(uint64_t handle, uint64_t value) {
+    return differs(find(handle, false), VALUE, value);
+}
+
 /* In each entry that it has: two threads that set it up at once may have made two. */
 static void forget(uint64_t handle) {
     struct entry *entry;
@@ -77,7 +81,7 @@ void ls_on_library(enum ls_api api, int status, const uint64_t *field) {
     if (status != 0 || role->handle < 0)
         return;
     uint64_t handle = field[role->handle];
-    if (role->stream < 0 && role->ptr < 0) { /* it was made, or is gone */
+    if (role->stream < 0 && role->ptr < 0 && role->value < 0) { /* it was made, or is gone */
         forget(handle);
         return;
     }
@@ -86,8 +90,10 @@ void ls_on_library(enum ls_api api, int status, const uint64_t *field) {
         return;
     if (role->stream >= 0) {
         keep(entry, STREAM, field[role->stream]);
-    } else {
+    } else if (role->ptr >= 0) {
         keep(entry, PTR, field[role->ptr]);
         keep(entry, SIZE, field[role->size]);
+    } else {
+        keep(entry, VALUE, field[role->value]);
     }
 }

@@ -17,6 +17,7 @@
 /* Before the call: does it tell the handle something new? */
 bool ls_handle_stream_differs(uint64_t handle, uint64_t stream);
 bool ls_handle_workspace_differs(uint64_t handle, uint64_t ptr, uint64_t size);
+bool ls_handle_value_differs(uint64_t handle, uint64_t value); /* of the one setting there is */
 
 /* After a recorded call of class LIBRARY. */
 void ls_on_library(enum ls_api api, int status, const uint64_t *field);

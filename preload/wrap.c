@@ -17,6 +17,10 @@
 #include "kernels.h"
 #include "layoutspy/api/types.h"
 #include "on_call.h"
+#include "on_exchange.h"
+#include "on_gemm.h"
+#include "on_matmul_lt.h"
+#include "on_transform.h"
 #include "operand_words.h"
 #include "resolve.h"
 #include "row_words.h"
@@ -215,6 +219,30 @@ static __attribute__((noinline)) void leave_shared(struct ls_call *call, enum ls
         return ls_result;                                                                          \
     }
 
+/* The statement runs in any case. */
+#define WRAP_KEPT(LIB, ret, name, CLASS, STACK, params, args, statement, ...)                      \
+    LS_EXPORT ret name params;                                                                     \
+    LS_EXPORT ret name params {                                                                    \
+        void *ls_caller = __builtin_return_address(0);                                             \
+        ret(*ls_function) params = (ret(*) params)ls_real(LS_API_##name, ls_caller);               \
+        if (__builtin_expect(!ls_function, 0))                                                     \
+            return (ret)LS_MISSING_##LIB;                                                          \
+        struct ls_call ls_call;                                                                    \
+        ENTER(LIB, &ls_call, LS_API_##name, LS_CLASS_##CLASS, LS_STACK_##STACK);                   \
+        ret ls_result = ls_function args;                                                          \
+        if (ls_call.self)                                                                          \
+            ls_called(&ls_call);                                                                   \
+        __attribute__((unused)) const int ls_status = (int)ls_result;                              \
+        const int ls_errno = errno;                                                                \
+        STATEMENTS statement errno = ls_errno;                                                     \
+        if (!ls_call.self)                                                                         \
+            return ls_result;                                                                      \
+        const uint64_t ls_field[] = {__VA_ARGS__};                                                 \
+        LEAVE(LIB, &ls_call, LS_API_##name, LS_CLASS_##CLASS, ls_status, ls_field,                 \
+              sizeof ls_field / sizeof(uint64_t));                                                 \
+        return ls_result;                                                                          \
+    }
+
 /* No result, and no status. */
 #define WRAP_VOID_WHEN(LIB, name, CLASS, STACK, params, args, condition, ...)                      \
     LS_EXPORT void name params;                                                                    \
@@ -296,6 +324,8 @@ static __attribute__((noinline)) void leave_shared(struct ls_call *call, enum ls
     WRAP_OPERANDS(LIB, ret, name, CLASS, STACK, params, args, true, operands, __VA_ARGS__)
 #define API_OPERANDS_TWIN(LIB, ret, name, twin, CLASS, STACK, params, args, operands, ...)         \
     WRAP_OPERANDS(LIB, ret, twin, CLASS, STACK, params, args, true, operands, __VA_ARGS__)
+#define API_KEPT(LIB, ret, name, CLASS, STACK, params, args, statement, ...)                       \
+    WRAP_KEPT(LIB, ret, name, CLASS, STACK, params, args, statement, __VA_ARGS__)
 #define API_VOID_WHEN(LIB, name, CLASS, STACK, params, args, condition, ...)                       \
     WRAP_VOID_WHEN(LIB, name, CLASS, STACK, params, args, condition, __VA_ARGS__)
 #define API_MAP(LIB, ret, name, params, args, ...)                                                 \

@@ -16,6 +16,7 @@
  *   API_WHEN(LIB, ret, name, CLASS, STACK, (parameters), (arguments), condition, fields)
  *   API_OPERANDS(LIB, ret, name, CLASS, STACK, (parameters), (arguments), (operands), fields)
  *   API_OPERANDS_PTSZ: as API_PTSZ
+ *   API_KEPT(LIB, ret, name, CLASS, STACK, (parameters), (arguments), (statement), fields)
  *   API_VOID_WHEN(LIB, name, CLASS, STACK, (parameters), (arguments), condition, fields)
  *   API_MAP(LIB, ret, name, (parameters), (arguments), statement)
  *   API_MAP_PTSZ: an API_MAP and the API_MAP_TWIN name_ptsz, in one
@@ -41,6 +42,8 @@
  *   API_OPERANDS   with statements that tell the call's operands, evaluated as the fields are:
  *             O(ROLE, shape, address); roles are those of layoutspy/role.def, the words that make
  *             shapes those of preload/operand_words.h
+ *   API_KEPT  with a statement that runs after the call whether or not anything is recorded, and
+ *             keeps what later calls' operands need (a plan's sizes)
  *   API_MAP   class MAP: the statement runs after the call and keeps what later records need (a
  *             kernel's name); the call itself is not recorded.
  *   API_AROUND  as API_MAP, with a statement before the call as well, which may change the

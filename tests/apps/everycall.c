@@ -428,6 +428,7 @@ int main(int argc, char **argv) {
     if (device)
         blocks();
     library_handles();
+    blas_calls();
     library_calls();
     driver_calls();
     CHECK(cudaEventDestroy(event));

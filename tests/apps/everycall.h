@@ -51,7 +51,8 @@ void graph_memory(void);
 void driver_memory(void);
 void blocks(void); /* of PyTorch's allocator */
 void library_handles(void);
-/* everycall_library.c, everycall_driver.c */
+/* everycall_blas.c, everycall_library.c, everycall_driver.c */
+void blas_calls(void);
 void library_calls(void);
 /* everycall_cudnn.c: with a handle, a tensor, and memory for operands */
 void cudnn_calls(cudnnHandle_t h, cudnnTensorDescriptor_t t, void *m);

@@ -1,5 +1,5 @@
 /*
- * everycall_library.c - everycall's third part: the libraries' calls. One tensor and one block of
+ * everycall_library.c - everycall's part on cuDNN. One tensor and one block of
  * device memory do for all operands: what is asked is only that every call is there, once with
  * success and once refused.
  */
@@ -19,92 +19,11 @@ cudnnStatus_t cudnnCreateRNNDataDescriptor(cudnnRNNDataDescriptor_t *data);
 cudnnStatus_t cudnnSetRNNDataDescriptor(cudnnRNNDataDescriptor_t data, int type, int layout,
                                         int max_length, int batch, int vector, const int lengths[],
                                         void *padding);
-cublasStatus_t cublasLtCreate(cublasLtHandle_t *handle);
-cublasStatus_t cublasLtDestroy(cublasLtHandle_t handle);
-cublasStatus_t cublasLtMatmulDescCreate(cublasLtMatmulDesc_t *desc, int compute, int scale);
-cublasStatus_t cublasLtMatrixLayoutCreate(cublasLtMatrixLayout_t *layout, int type, uint64_t rows,
-                                          uint64_t columns, int64_t ld);
-ncclResult_t ncclCommInitAll(ncclComm_t *comms, int count, const int *devices);
-ncclResult_t ncclCommDestroy(ncclComm_t comm);
-cufftResult cufftPlan1d(cufftHandle *plan, int nx, int type, int batch);
-cufftResult cufftDestroy(cufftHandle plan);
 
-enum { N2 = 2, F32 = 0, COMPUTE_F32 = 68, ADD = 0, FLOAT32 = 7 };
+enum { F32 = 0 };
 
 static void *m; /* device memory for every operand */
 static float one[8] = {1};
-
-/* A product of 2 x 2 matrices: with a handle, and without. */
-#define GEMM(name, type)                                                                           \
-    do {                                                                                           \
-        CHECK(name(h, 0, 0, N2, N2, N2, (type *)one, (type *)m, N2, (type *)m, N2, (type *)one,    \
-                   (type *)m, N2));                                                                \
-        REFUSED(name(NULL, 0, 0, N2, N2, N2, (type *)one, (type *)m, N2, (type *)m, N2,            \
-                     (type *)one, (type *)m, N2));                                                 \
-    } while (0)
-#define GEMM_STRIDED(name, type)                                                                   \
-    do {                                                                                           \
-        CHECK(name(h, 0, 0, N2, N2, N2, (type *)one, (type *)m, N2, 4, (type *)m, N2, 4,           \
-                   (type *)one, (type *)m, N2, 4, 3));                                             \
-        REFUSED(name(h, 0, 0, N2, N2, N2, (type *)one, (type *)m, 1, 4, (type *)m, N2, 4,          \
-                     (type *)one, (type *)m, N2, 4, 3));                                           \
-    } while (0)
-#define GEMM_BATCHED(name, type)                                                                   \
-    do {                                                                                           \
-        CHECK(name(h, 0, 0, N2, N2, N2, (type *)one, (const type *const *)m, N2,                   \
-                   (const type *const *)m, N2, (type *)one, (type *const *)m, N2, 3));             \
-        REFUSED(name(h, 0, 0, -1, N2, N2, (type *)one, (const type *const *)m, N2,                 \
-                     (const type *const *)m, N2, (type *)one, (type *const *)m, N2, 3));           \
-    } while (0)
-
-static void products(void) {
-    cublasHandle_t h = NULL;
-    CHECK(cublasCreate_v2(&h));
-    CHECK(cublasSetStream_v2(h, stream));
-    GEMM(cublasSgemm_v2, float);
-    GEMM(cublasDgemm_v2, double);
-    GEMM(cublasCgemm_v2, cuComplex);
-    GEMM(cublasZgemm_v2, cuDoubleComplex);
-    GEMM(cublasHgemm, __half);
-    GEMM_STRIDED(cublasSgemmStridedBatched, float);
-    GEMM_STRIDED(cublasDgemmStridedBatched, double);
-    GEMM_STRIDED(cublasCgemmStridedBatched, cuComplex);
-    GEMM_STRIDED(cublasZgemmStridedBatched, cuDoubleComplex);
-    GEMM_STRIDED(cublasHgemmStridedBatched, __half);
-    GEMM_BATCHED(cublasSgemmBatched, float);
-    GEMM_BATCHED(cublasDgemmBatched, double);
-    GEMM_BATCHED(cublasCgemmBatched, cuComplex);
-    GEMM_BATCHED(cublasZgemmBatched, cuDoubleComplex);
-    GEMM_BATCHED(cublasHgemmBatched, __half);
-
-    const void *const *list = (const void *const *)m;
-    CHECK(cublasSgemmEx(h, 0, 0, N2, N2, N2, one, m, F32, N2, m, F32, N2, one, m, F32, N2));
-    CHECK(cublasCgemmEx(h, 0, 0, N2, N2, N2, (cuComplex *)one, m, 4, N2, m, 4, N2, (cuComplex *)one,
-                        m, 4, N2));
-    CHECK(cublasGemmEx(h, 0, 0, N2, N2, N2, one, m, F32, N2, m, F32, N2, one, m, F32, N2,
-                       COMPUTE_F32, -1));
-    CHECK(cublasGemmStridedBatchedEx(h, 0, 0, N2, N2, N2, one, m, F32, N2, 4, m, F32, N2, 4, one, m,
-                                     F32, N2, 4, 3, COMPUTE_F32, -1));
-    CHECK(cublasGemmBatchedEx(h, 0, 0, N2, N2, N2, one, list, F32, N2, list, F32, N2, one,
-                              (void *const *)m, F32, N2, 3, COMPUTE_F32, -1));
-    REFUSED(cublasGemmEx(h, 0, 0, N2, N2, N2, one, m, F32, N2, m, F32, N2, one, m, F32, N2,
-                         COMPUTE_F32 + 2, -1));
-    CHECK(cublasDestroy_v2(h));
-}
-
-static void lt_product(void) {
-    cublasLtHandle_t h = NULL;
-    cublasLtMatmulDesc_t desc = NULL;
-    cublasLtMatrixLayout_t layout = NULL;
-    CHECK(cublasLtCreate(&h));
-    CHECK(cublasLtMatmulDescCreate(&desc, COMPUTE_F32, F32));
-    CHECK(cublasLtMatrixLayoutCreate(&layout, F32, N2, N2, N2));
-    CHECK(cublasLtMatmul(h, desc, one, m, layout, m, layout, one, m, layout, m, layout, NULL, NULL,
-                         0, stream));
-    REFUSED(cublasLtMatmul(h, desc, NULL, m, layout, m, layout, one, m, layout, m, layout, NULL,
-                           NULL, 0, stream));
-    CHECK(cublasLtDestroy(h));
-}
 
 static void convolutions(cudnnHandle_t h, cudnnTensorDescriptor_t t) {
     cudnnFilterDescriptor_t w = NULL;
@@ -172,45 +91,11 @@ static void recurrent(cudnnHandle_t h, cudnnTensorDescriptor_t t) {
     CHECK(cudnnRNNBackwardWeights_v8(h, NULL, 0, NULL, s, m, t, m, s, m, 64, m, 64, m, 64, m));
 }
 
-static void exchanges(void) {
-    ncclComm_t comm = NULL;
-    CHECK(ncclCommInitAll(&comm, 1, NULL));
-    CHECK(ncclAllReduce(m, m, 8, FLOAT32, ADD, comm, stream));
-    CHECK(ncclBroadcast(m, m, 8, FLOAT32, 0, comm, stream));
-    CHECK(ncclBcast(m, 8, FLOAT32, 0, comm, stream));
-    CHECK(ncclReduce(m, m, 8, FLOAT32, ADD, 0, comm, stream));
-    CHECK(ncclAllGather(m, m, 8, FLOAT32, comm, stream));
-    CHECK(ncclReduceScatter(m, m, 8, FLOAT32, ADD, comm, stream));
-    CHECK(ncclSend(m, 8, FLOAT32, 0, comm, stream));
-    CHECK(ncclRecv(m, 8, FLOAT32, 0, comm, stream));
-    REFUSED(ncclAllReduce(m, pageable, 8, FLOAT32, ADD, comm, stream));
-    CHECK(ncclCommDestroy(comm));
-}
-
-static void transforms(void) {
-    enum { R2C = 0x2a, C2R = 0x2c, C2C = 0x29, D2Z = 0x6a, Z2D = 0x6c, Z2Z = 0x69 };
-    cufftHandle plan = -1;
-#define TRANSFORM(type, ...)                                                                       \
-    CHECK(cufftPlan1d(&plan, 8, type, 1));                                                         \
-    CHECK(__VA_ARGS__);                                                                            \
-    CHECK(cufftDestroy(plan))
-    TRANSFORM(C2C, cufftExecC2C(plan, (cufftComplex *)m, (cufftComplex *)m, -1));
-    TRANSFORM(R2C, cufftExecR2C(plan, (cufftReal *)m, (cufftComplex *)m));
-    TRANSFORM(C2R, cufftExecC2R(plan, (cufftComplex *)m, (cufftReal *)m));
-    TRANSFORM(Z2Z, cufftExecZ2Z(plan, (cufftDoubleComplex *)m, (cufftDoubleComplex *)m, -1));
-    TRANSFORM(D2Z, cufftExecD2Z(plan, (cufftDoubleReal *)m, (cufftDoubleComplex *)m));
-    TRANSFORM(Z2D, cufftExecZ2D(plan, (cufftDoubleComplex *)m, (cufftDoubleReal *)m));
-    TRANSFORM(C2C, cufftXtExec(plan, m, m, -1));
-    REFUSED(cufftExecC2C(plan, (cufftComplex *)m, (cufftComplex *)m, -1));
-}
-
 void library_calls(void) {
     cudnnHandle_t h = NULL;
     cudnnTensorDescriptor_t t = NULL;
 
     CHECK(cudaMalloc(&m, 1 << 16));
-    products();
-    lt_product();
     CHECK(cudnnCreate(&h));
     for (int i = 0; i < 3; i++)
         CHECK(cudnnSetStream(h, stream));
@@ -225,8 +110,6 @@ void library_calls(void) {
     REFUSED(cudnnDestroy(h));
     REFUSED(cudnnCreate(NULL));
     REFUSED(cudnnSetStream(h, NULL));
-    exchanges();
-    transforms();
     CHECK(cudaStreamSynchronize(stream));
     CHECK(cudaFree(m));
 }

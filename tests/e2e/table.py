@@ -1,5 +1,5 @@
-"""The one table of intercepted functions, read from include/layoutspy/api/*.def by a parser of
-its own, so that the tests do not believe what the product made of it."""
+"""The one table of intercepted functions, read from include/layoutspy/api/*.def by the preprocessor
+and a parser of its own, so that the tests do not believe what the product made of it."""
 
 import re
 import subprocess
@@ -24,10 +24,6 @@ class Row:
         return f"Row({self.name})"
 
 
-def _without_comments(text):
-    return re.sub(r"/\*.*?\*/", " ", text, flags=re.S)
-
-
 def _arguments(text, start):
     """Splits at top-level commas from the '(' at `start`; returns the parts and the end."""
     depth, parts, begin = 0, [], start + 1
@@ -45,43 +41,23 @@ def _arguments(text, start):
     raise ValueError("unbalanced row")
 
 
-def _rows(path):
-    text = _without_comments(path.read_text())
-    at = 0
-    while True:
-        match = re.compile(r"\b(API(?:_TWIN|_PTDS|_PTSZ|_MAP_PTSZ|_MAP|_MAP_VOID|_AROUND|_VOID_WHEN|_WHEN|_WIDE|_WIDE_PTSZ|_OPERANDS|_OPERANDS_PTSZ)?)\s*\(").search(text, at)
-        if not match:
-            return
-        form = match.group(1)
-        parts, at = _arguments(text, match.end() - 1)
-        if form in ("API_MAP_VOID", "API_VOID_WHEN"):
-            parts.insert(1, "void")
-        if form in ("API_VOID_WHEN", "API_WHEN"):
-            del parts[7]  # the condition
-        if form.startswith("API_WIDE"):
-            del parts[7]  # what the header says
-        if form.startswith("API_OPERANDS"):
-            del parts[7]  # the statements
-        if form.startswith("API_MAP") or form == "API_AROUND":  # a statement where the others have fields
-            parts[3:3] = ["MAP", "NONE"]
-            parts[7:] = []
-        names = [parts[2]]
-        if form == "API_TWIN":
-            names = [parts.pop(3)]
-        elif form.endswith(("_PTDS", "_PTSZ")):
-            names.append(parts[2] + form[-5:].lower())
-        fields = re.findall(r"\bF\(\s*(\w+)\s*,\s*(\w+)\s*,", ",".join(parts[7:]))
-        for name in names:
-            yield Row(name, LIBRARIES[parts[0]], parts[3].lower(), [(n, t.lower()) for n, t in fields])
+def _rows():
+    """Every row, by the preprocessor alone: what its form comes to without what the product makes of it."""
+    row = "#define API(LIB, ret, name, CLASS, STACK, params, args, ...) @ROW(LIB, name, CLASS, __VA_ARGS__)\n"
+    text = subprocess.run(["cc", "-E", "-P", "-I", ROOT / "include", "-"], check=True, capture_output=True, text=True,
+                          input=row + '#include "layoutspy/api/all.def"\n').stdout
+    for match in re.finditer(r"@ROW\(", text):
+        (library, name, cls, *fields), _ = _arguments(text, match.end() - 1)
+        fields = re.findall(r"\bF\(\s*(\w+)\s*,\s*(\w+)\s*,", ",".join(fields))
+        yield Row(name, LIBRARIES[library], cls.lower(), [(n, t.lower()) for n, t in fields])
 
 
 def read_table():
     """All rows by name, in the table's order."""
     rows = {}
-    for include in re.findall(r'#include "layoutspy/api/(\w+\.def)"', (API / "all.def").read_text()):
-        for row in _rows(API / include):
-            assert row.name not in rows, f"{row.name} has two rows"
-            rows[row.name] = row
+    for row in _rows():
+        assert row.name not in rows, f"{row.name} has two rows"
+        rows[row.name] = row
     return rows
 
 

@@ -8,14 +8,16 @@
 typedef enum { CUBLAS_STATUS_SUCCESS = 0 } cublasStatus_t;
 typedef struct cublasContext *cublasHandle_t;
 typedef int cudaDataType, cublasOperation_t, cublasSideMode_t, cublasFillMode_t, cublasDiagType_t;
-typedef int cublasComputeType_t, cublasGemmAlgo_t;
+typedef int cublasComputeType_t, cublasGemmAlgo_t, cublasMath_t;
 typedef struct float2 cuComplex;
 typedef struct double2 cuDoubleComplex;
 typedef struct __half __half;
+typedef struct __nv_bfloat16 __nv_bfloat16;
 
 typedef struct cublasLtContext *cublasLtHandle_t;
 typedef struct cublasLtMatmulDescOpaque_t *cublasLtMatmulDesc_t;
 typedef struct cublasLtMatrixLayoutOpaque_t *cublasLtMatrixLayout_t;
+typedef struct cublasLtMatrixTransformDescOpaque_t *cublasLtMatrixTransformDesc_t;
 typedef struct cublasLtMatmulAlgo_st cublasLtMatmulAlgo_t;
 
 typedef enum { CUDNN_STATUS_SUCCESS = 0 } cudnnStatus_t;
@@ -55,9 +57,13 @@ typedef int cudnnBackendAttributeType_t;
 typedef enum { ncclSuccess = 0 } ncclResult_t;
 typedef struct ncclComm *ncclComm_t;
 typedef int ncclDataType_t, ncclRedOp_t;
+typedef struct {
+    char internal[128];
+} ncclUniqueId;
+typedef struct ncclConfig ncclConfig_t;
 
 typedef enum { CUFFT_SUCCESS = 0 } cufftResult;
-typedef int cufftHandle;
+typedef int cufftHandle, cufftType;
 typedef float cufftReal;
 typedef double cufftDoubleReal;
 typedef cuComplex cufftComplex;

@@ -40,6 +40,31 @@ static int start(const struct copy *request, const void *device_side, size_t dev
     return CUBLAS_STATUS_SUCCESS;
 }
 
+static const char *host_word(const void *address) {
+    struct standin_memory memory;
+    if (!standin_memory_at(address, &memory))
+        return "pageable";
+    return memory.kind == STANDIN_PINNED || memory.kind == STANDIN_REGISTERED ? "pinned"
+           : memory.kind == STANDIN_MANAGED                                   ? "managed"
+                                                                              : "device";
+}
+
+/* The words of the runtime's copies. */
+static void put_as_copy(struct standin_call *call, bool to_device, int64_t rows, int64_t cols,
+                        int64_t element, const void *from, int64_t from_ld, const void *to,
+                        int64_t to_ld) {
+    standin_put_signed(call, "bytes", rows * cols * element);
+    standin_put_signed(call, "kind", to_device ? 1 : 2);
+    standin_put_signed(call, "dpitch", to_ld * element);
+    standin_put_signed(call, "spitch", from_ld * element);
+    standin_put_signed(call, "width", rows * element);
+    standin_put_signed(call, "height", cols);
+    standin_put_text(call, "src_kind", to_device ? host_word(from) : "device");
+    standin_put_text(call, "dst_kind", to_device ? "device" : host_word(to));
+    standin_put_text(call, "direction", to_device ? "H2D" : "D2H");
+    standin_put_signed(call, "device", standin_current_device());
+}
+
 static int copy_matrix(struct standin_call *call, bool to_device, int64_t rows, int64_t cols,
                        int64_t element, const void *from, int64_t from_ld, void *to, int64_t to_ld,
                        cudaStream_t stream, bool wait) {
@@ -51,6 +76,7 @@ static int copy_matrix(struct standin_call *call, bool to_device, int64_t rows, 
     standin_put_signed(call, "dst_ld", to_ld);
     standin_put_signed(call, "src_ld", from_ld);
     lib_put_pointer(call, "stream", stream);
+    put_as_copy(call, to_device, rows, cols, element, from, from_ld, to, to_ld);
     if (call->fault)
         return call->fault;
     if (rows < 0 || cols < 0 || element <= 0 || from_ld < rows || to_ld < rows || from_ld <= 0 ||

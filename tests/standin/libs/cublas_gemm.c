@@ -252,6 +252,10 @@ FAMILY(H, cublasHgemm, __half, CUDA_R_16F, CUBLAS_COMPUTE_16F)
 
 PLAIN(cublasCgemm3m, int, cuComplex, CUDA_C_32F, CUBLAS_COMPUTE_32F)
 PLAIN(cublasCgemm3m_64, int64_t, cuComplex, CUDA_C_32F, CUBLAS_COMPUTE_32F)
+BATCHED(cublasCgemm3mBatched, int, cuComplex, CUDA_C_32F, CUBLAS_COMPUTE_32F)
+BATCHED(cublasCgemm3mBatched_64, int64_t, cuComplex, CUDA_C_32F, CUBLAS_COMPUTE_32F)
+STRIDED(cublasCgemm3mStridedBatched, int, cuComplex, CUDA_C_32F, CUBLAS_COMPUTE_32F)
+STRIDED(cublasCgemm3mStridedBatched_64, int64_t, cuComplex, CUDA_C_32F, CUBLAS_COMPUTE_32F)
 PLAIN(cublasZgemm3m, int, cuDoubleComplex, CUDA_C_64F, CUBLAS_COMPUTE_64F)
 PLAIN(cublasZgemm3m_64, int64_t, cuDoubleComplex, CUDA_C_64F, CUBLAS_COMPUTE_64F)
 
@@ -268,3 +272,119 @@ EX_STRIDED(cublasGemmStridedBatchedEx, int)
 EX_STRIDED(cublasGemmStridedBatchedEx_64, int64_t)
 EX_BATCHED(cublasGemmBatchedEx, int)
 EX_BATCHED(cublasGemmBatchedEx_64, int64_t)
+
+/* ---- groups: a line has the first one's sizes, and lists of all
+ * ---------------------------------- */
+
+#define GROUPS_MOST 32
+
+struct groups {
+    cublasHandle_t handle;
+    int64_t count;
+    const void *alpha, *beta;
+    struct gemm group[GROUPS_MOST];
+};
+
+static void put_list(struct standin_call *call, const char *key, const struct groups *groups,
+                     size_t field) {
+    char text[GROUPS_MOST * 21] = "";
+    int used = 0;
+    for (int64_t i = 0; i < groups->count && i < GROUPS_MOST; i++)
+        used += snprintf(text + used, sizeof text - (size_t)used, "%s%lld", i ? "," : "",
+                         *(const long long *)((const char *)&groups->group[i] + field));
+    standin_put_text(call, key, text);
+}
+
+static int run_groups(const struct groups *groups) {
+    if (groups->count < 0 || groups->count > GROUPS_MOST || !groups->alpha || !groups->beta)
+        return CUBLAS_STATUS_INVALID_VALUE;
+    for (int64_t i = 0; i < groups->count; i++) {
+        int status = run(&groups->group[i]);
+        if (status)
+            return status;
+    }
+    return CUBLAS_STATUS_SUCCESS;
+}
+
+static cublasStatus_t start_groups(const char *name, const void *caller, const struct groups *g) {
+    struct standin_call call;
+    standin_enter(&call, name, caller);
+    int status = cublas_check_handle(&call, g->handle);
+    if (cublas_handle_live(g->handle))
+        lib_put_pointer(&call, "stream", g->handle->stream);
+    put_list(&call, "group_m", g, offsetof(struct gemm, m));
+    put_list(&call, "group_n", g, offsetof(struct gemm, n));
+    put_list(&call, "group_k", g, offsetof(struct gemm, k));
+    put_list(&call, "group_a", g, offsetof(struct gemm, a));
+    put_list(&call, "group_b", g, offsetof(struct gemm, b));
+    put_list(&call, "group_c", g, offsetof(struct gemm, c));
+    put_list(&call, "group_lda", g, offsetof(struct gemm, lda));
+    put_list(&call, "group_ldb", g, offsetof(struct gemm, ldb));
+    put_list(&call, "group_ldc", g, offsetof(struct gemm, ldc));
+    put_list(&call, "group_batch", g, offsetof(struct gemm, batch));
+    standin_put_signed(&call, "a_type", g->group[0].a_type);
+    standin_put_signed(&call, "c_type", g->group[0].c_type);
+    return (cublasStatus_t)standin_leave(&call, status ? status : run_groups(g));
+}
+
+/* Without the arrays there is nothing to look at; a wrong one crashes, as in the real library. */
+#define GROUPS(type_a_, type_b_, type_c_, compute_)                                                \
+    struct groups groups = {.handle = handle,                                                      \
+                            .count = transa_array && transb_array && m_array && n_array &&         \
+                                             k_array && lda_array && ldb_array && ldc_array &&     \
+                                             group_size                                            \
+                                         ? group_count                                             \
+                                         : -1,                                                     \
+                            .alpha = alpha_array,                                                  \
+                            .beta = beta_array};                                                   \
+    int64_t before = 0;                                                                            \
+    for (int64_t i = 0; i < groups.count && i < GROUPS_MOST; i++) {                                \
+        groups.group[i] = (struct gemm){.handle = handle,                                          \
+                                        .op_a = transa_array[i],                                   \
+                                        .op_b = transb_array[i],                                   \
+                                        .m = m_array[i],                                           \
+                                        .n = n_array[i],                                           \
+                                        .k = k_array[i],                                           \
+                                        .alpha = alpha_array,                                      \
+                                        .beta = beta_array,                                        \
+                                        .a = Aarray + before,                                      \
+                                        .b = Barray + before,                                      \
+                                        .c = Carray + before,                                      \
+                                        .a_type = type_a_,                                         \
+                                        .b_type = type_b_,                                         \
+                                        .c_type = type_c_,                                         \
+                                        .lda = lda_array[i],                                       \
+                                        .ldb = ldb_array[i],                                       \
+                                        .ldc = ldc_array[i],                                       \
+                                        .array = true,                                             \
+                                        .batch = group_size[i],                                    \
+                                        .compute = compute_};                                      \
+        before += group_size[i];                                                                   \
+    }                                                                                              \
+    return start_groups(__func__, __builtin_return_address(0), &groups)
+#define GROUPED_HEAD(INT)                                                                          \
+    cublasHandle_t handle, const cublasOperation_t transa_array[],                                 \
+        const cublasOperation_t transb_array[], const INT m_array[], const INT n_array[],          \
+        const INT k_array[]
+#define GROUPED(name, INT, T, type, comp)                                                          \
+    STANDIN_EXPORT cublasStatus_t name(                                                            \
+        GROUPED_HEAD(INT), const T alpha_array[], const T *const Aarray[], const INT lda_array[],  \
+        const T *const Barray[], const INT ldb_array[], const T beta_array[], T *const Carray[],   \
+        const INT ldc_array[], INT group_count, const INT group_size[]) {                          \
+        GROUPS(type, type, type, comp);                                                            \
+    }
+#define GROUPED_EX(name, INT)                                                                      \
+    STANDIN_EXPORT cublasStatus_t name(                                                            \
+        GROUPED_HEAD(INT), const void *alpha_array, const void *const Aarray[],                    \
+        cudaDataType Atype, const INT lda_array[], const void *const Barray[], cudaDataType Btype, \
+        const INT ldb_array[], const void *beta_array, void *const Carray[], cudaDataType Ctype,   \
+        const INT ldc_array[], INT group_count, const INT group_size[],                            \
+        cublasComputeType_t computeType) {                                                         \
+        GROUPS(Atype, Btype, Ctype, computeType);                                                  \
+    }
+GROUPED(cublasSgemmGroupedBatched, int, float, CUDA_R_32F, CUBLAS_COMPUTE_32F)
+GROUPED(cublasSgemmGroupedBatched_64, int64_t, float, CUDA_R_32F, CUBLAS_COMPUTE_32F)
+GROUPED(cublasDgemmGroupedBatched, int, double, CUDA_R_64F, CUBLAS_COMPUTE_64F)
+GROUPED(cublasDgemmGroupedBatched_64, int64_t, double, CUDA_R_64F, CUBLAS_COMPUTE_64F)
+GROUPED_EX(cublasGemmGroupedBatchedEx, int)
+GROUPED_EX(cublasGemmGroupedBatchedEx_64, int64_t)

@@ -104,6 +104,7 @@ EXPORT cufftSetWorkArea(cufftHandle handle, void *area) {
     int status = lib_status(&call, plan ? 0 : CUFFT_INVALID_PLAN);
     standin_put_signed(&call, "plan", handle);
     lib_put_pointer(&call, "ptr", area);
+    standin_put(&call, "size", 0); /* which the program does not say */
     if (status == 0) {
         if (plan->own_area && plan->area)
             standin_internal_free(plan->area);
@@ -167,7 +168,6 @@ static int make(struct standin_call *call, cufftHandle handle, const struct shap
                 size_t *size) {
     struct plan *plan = plan_of(handle);
     long long elements = shape->batch;
-    standin_put_signed(call, "plan", handle);
     standin_put_signed(call, "rank", shape->rank);
     char dims[80];
     snprintf(dims, sizeof dims, "%lld,%lld,%lld", shape->dims[0], shape->dims[1], shape->dims[2]);
@@ -212,6 +212,7 @@ static struct shape shape_of_ints(int rank, const int *dims, long long batch, si
 #define MAKE(...)                                                                                  \
     LIB_ENTER(call);                                                                               \
     struct shape shape = __VA_ARGS__;                                                              \
+    standin_put_signed(&call, "plan", plan);                                                       \
     return standin_leave(&call, make(&call, plan, &shape, size))
 
 EXPORT cufftMakePlan1d(cufftHandle plan, int nx, cufftType type, int batch, size_t *size) {
@@ -259,6 +260,7 @@ EXPORT cufftXtMakePlanMany(cufftHandle plan, int rank, long long int *n, long lo
     int status = call.fault ? call.fault : create(plan);                                           \
     if (status == 0 && (status = make(&call, *plan, &shape, NULL)) != 0)                           \
         destroy(*plan);                                                                            \
+    standin_put_signed(&call, "plan", status ? 0 : *plan);                                         \
     return standin_leave(&call, status)
 
 EXPORT cufftPlan1d(cufftHandle *plan, int nx, cufftType type, int batch) {
