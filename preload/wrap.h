@@ -79,6 +79,21 @@ LS_INLINE bool ls_asks_memory(enum ls_class cls) {
 }
 #define LS_NO_MEMORY 2 /* cudaErrorMemoryAllocation, CUDA_ERROR_OUT_OF_MEMORY */
 
+/* The classes of calls that may have operands. */
+LS_INLINE bool ls_has_operands(enum ls_class cls) {
+    return cls == LS_CLASS_LIBRARY_CALL || cls == LS_CLASS_LAUNCH;
+}
+
+/* The call's operands, at the end of its record: their number, then each. */
+LS_INLINE void ls_put_operands(const struct ls_thread *self, uint64_t *word) {
+    uint32_t count = self->operand_count;
+    *word++ = count;
+    for (uint32_t i = 0; i < count; i++) {
+        *word++ = self->operand[i].what;
+        *word++ = self->operand[i].address;
+    }
+}
+
 /* The thread's chunk is full: room in the next one, or NULL and the call is counted as lost. */
 struct ls_rec_call *ls_leave_slow(struct ls_thread *self, uint32_t size);
 
@@ -135,6 +150,9 @@ LS_INLINE void ls_leave(struct ls_call *call, enum ls_api api, enum ls_class cls
                         const uint64_t *field, uint32_t count) {
     struct ls_thread *self = call->self;
     uint32_t size = (uint32_t)(sizeof(struct ls_rec_call) + count * sizeof(uint64_t));
+    const bool operands = ls_has_operands(cls) && self->operand_count;
+    if (operands)
+        size += (1 + 2 * self->operand_count) * (uint32_t)sizeof(uint64_t);
     const uint32_t room = size + sizeof(uint64_t); /* with the word that CUPTI may add */
     const uint8_t device = self->device; /* the call's: cudaSetDevice changes it for later ones */
     const uint8_t kinds = ls_on_call(self, api, cls, status, field);
@@ -159,12 +177,18 @@ LS_INLINE void ls_leave(struct ls_call *call, enum ls_api api, enum ls_class cls
         for (uint32_t i = 0; i < count; i++)
             record->field[i] = field[i];
         if (__builtin_expect(self->inside.correlation != 0, 0)) {
-            record->field[count] = LS_CORRELATION(self->inside.correlation, self->context);
+            record->field[count++] = LS_CORRELATION(self->inside.correlation, self->context);
             record->head.flags |= LS_CALL_CORRELATED;
             record->head.size = (uint16_t)(size = room);
         }
+        if (operands) {
+            ls_put_operands(self, record->field + count);
+            record->head.flags |= LS_CALL_OPERANDS;
+        }
         ls_spool_commit(self, size);
     }
+    if (operands)
+        self->operand_count = 0;
     if (cls == LS_CLASS_OOM || (ls_asks_memory(cls) && status == LS_NO_MEMORY))
         ls_leave_without_memory();
     if (cls == LS_CLASS_OOM)
