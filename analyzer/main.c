@@ -9,8 +9,8 @@
 #include "verbs.h"
 
 static const struct ls_verb *const verbs[] = {
-    &ls_verb_run, &ls_verb_report, &ls_verb_oom, &ls_verb_memory,  &ls_verb_census,
-    &ls_verb_sql, &ls_verb_info,   &ls_verb_ctl, &ls_verb_collect,
+    &ls_verb_run,    &ls_verb_report, &ls_verb_oom,  &ls_verb_memory, &ls_verb_layouts,
+    &ls_verb_census, &ls_verb_sql,    &ls_verb_info, &ls_verb_ctl,    &ls_verb_collect,
 };
 #define VERB_COUNT (sizeof verbs / sizeof verbs[0])
 

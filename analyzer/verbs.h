@@ -22,6 +22,7 @@ extern const struct ls_verb ls_verb_collect;
 extern const struct ls_verb ls_verb_report;
 extern const struct ls_verb ls_verb_oom;
 extern const struct ls_verb ls_verb_memory;
+extern const struct ls_verb ls_verb_layouts;
 extern const struct ls_verb ls_verb_sql;
 extern const struct ls_verb ls_verb_info;
 extern const struct ls_verb ls_verb_census;
