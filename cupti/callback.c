@@ -31,6 +31,7 @@ struct ls_cupti_call {
         struct ls_call call;
         uint64_t launch[LS_FIELD_MAX]; /* what the driver was asked to launch for it */
         uint16_t launch_fields;        /* 0: not known */
+        struct ls_launch with;         /* the same call's, where that is known */
         uint16_t api;
         uint16_t version;
     } open[DEPTH];
@@ -140,10 +141,13 @@ static void learn_launch(struct ls_thread *self, struct ls_cupti_id id,
         return;
     uint32_t n = calls->depth - 1;
     enum ls_api outer = (enum ls_api)calls->open[n].api;
-    if (ls_api_info[outer].cls == LS_CLASS_LAUNCH && !ls_row_readable(outer))
-        calls->open[n].launch_fields =
-            (uint16_t)ls_row_fields((enum ls_api)id.api, id.version, data->params, 0,
-                                    &calls->open[n].call, calls->open[n].launch);
+    if (ls_api_info[outer].cls != LS_CLASS_LAUNCH || ls_row_readable(outer))
+        return;
+    if (!ls_row_launch((enum ls_api)id.api, data->params, &calls->open[n].with))
+        return;
+    calls->open[n].launch_fields =
+        (uint16_t)ls_row_fields((enum ls_api)id.api, id.version, data->params, 0,
+                                &calls->open[n].call, calls->open[n].launch);
 }
 
 static void entered(struct ls_cupti_id id, const void *frame,
@@ -174,6 +178,20 @@ static void name_kernel(struct ls_thread *self, enum ls_api api,
         field[position] = ls_kernel_named(self, data->symbol);
 }
 
+/* The operands of a launch that was accepted. `inner`: the driver's, where that told the fields. */
+static void tell_arguments(struct ls_thread *self, enum ls_api api,
+                           const struct ls_cupti_api_data *data, const struct ls_launch *inner,
+                           const uint64_t *field) {
+    struct ls_launch launch;
+    if (inner)
+        launch = *inner;
+    else if (!ls_row_launch(api, data->params, &launch))
+        return;
+    launch.number = (uint32_t)field[ls_roles[api].kernel];
+    launch.name = data->symbol;
+    ls_launch_operands(self, &launch);
+}
+
 static void left(const void *frame, const struct ls_cupti_api_data *data) {
     uint64_t n = *data->data - OPEN;
     struct ls_thread *self = ls_self;
@@ -198,6 +216,9 @@ static void left(const void *frame, const struct ls_cupti_api_data *data) {
     if (calls->open[n].launch_fields == count)
         memcpy(field, calls->open[n].launch, count * sizeof *field);
     name_kernel(self, api, data, field);
+    if (ls_api_info[api].cls == LS_CLASS_LAUNCH && status == 0)
+        tell_arguments(self, api, data,
+                       calls->open[n].launch_fields == count ? &calls->open[n].with : NULL, field);
     ls_leave(call, api, ls_api_info[api].cls, status, field, count);
     self->in_callback = false;
 }

@@ -41,6 +41,16 @@
     }
 #define ls_device (ls_calling->self->device)
 
+/* Of launches, what was launched and with what. */
+#define LAUNCHED(...) *ls_launched = (struct ls_launch){LS_LAUNCH(__VA_ARGS__)};
+#define STATEMENTS(...) __VA_ARGS__
+#define TELL(name, args, operands)                                                                 \
+    static void tell_##name(const void *ls_data, struct ls_launch *ls_launched) {                  \
+        const struct params_##name *ls_params = ls_data;                                           \
+        LS_EACH(LOCAL, args)                                                                       \
+        STATEMENTS operands                                                                        \
+    }
+
 /* CUPTI tells of these libraries; rows of others expand to nothing. */
 #define TOLD_CUDART , 1
 #define TOLD_CUDA , 1
@@ -52,6 +62,11 @@
 
 #define API(LIB, ret, name, CLASS, STACK, params, args, ...)                                       \
     ROWS(LIB, READ, name, params, args, __VA_ARGS__)
+#define API_OPERANDS(LIB, ret, name, CLASS, STACK, params, args, operands, ...)                    \
+    ROWS(LIB, READ, name, params, args, __VA_ARGS__)                                               \
+    ROWS(LIB, TELL, name, args, operands)
+#define API_OPERANDS_TWIN(LIB, ret, name, twin, CLASS, STACK, params, args, operands, ...)         \
+    API_OPERANDS(LIB, ret, twin, CLASS, STACK, params, args, operands, __VA_ARGS__)
 #define API_MAP(LIB, ret, name, params, args, ...)
 #include "layoutspy/api/all.def"
 
@@ -61,6 +76,10 @@
 #define READ_CASE(name, ...)                                                                       \
     case LS_API_##name:                                                                            \
         return read_##name(params, version, status, call, field);
+#define TELL_CASE(name, ...)                                                                       \
+    case LS_API_##name:                                                                            \
+        tell_##name(params, launch);                                                               \
+        return true;
 
 enum ls_stack_want ls_row_stack(enum ls_api api) {
     switch (api) {
@@ -88,5 +107,21 @@ uint32_t ls_row_fields(enum ls_api api, unsigned version, const void *params, in
 #include "layoutspy/api/all.def"
     default:
         return 0;
+    }
+}
+
+bool ls_row_launch(enum ls_api api, const void *params, struct ls_launch *launch) {
+    if (!params || !ls_row_readable(api))
+        return false;
+    switch (api) {
+#define API(LIB, ret, name, CLASS, STACK, params, args, ...)
+#define API_OPERANDS(LIB, ret, name, CLASS, STACK, params, args, operands, ...)                    \
+    ROWS(LIB, TELL_CASE, name, )
+#define API_OPERANDS_TWIN(LIB, ret, name, twin, CLASS, STACK, params, args, operands, ...)         \
+    ROWS(LIB, TELL_CASE, twin, )
+#define API_MAP(LIB, ret, name, params, args, ...)
+#include "layoutspy/api/all.def"
+    default:
+        return false;
     }
 }

@@ -9,6 +9,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "launch_args.h"
 #include "layoutspy/api.h"
 #include "wrap.h"
 
@@ -25,5 +26,9 @@ bool ls_row_readable(enum ls_api api);
  */
 uint32_t ls_row_fields(enum ls_api api, unsigned version, const void *params, int status,
                        const struct ls_call *call, uint64_t *field);
+
+/* What a launch launched, and with which arguments; its number and name are not told here. False:
+ * it is none, or its parameters are not known. */
+bool ls_row_launch(enum ls_api api, const void *params, struct ls_launch *launch);
 
 #endif

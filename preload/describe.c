@@ -137,6 +137,8 @@ static void coverage(struct ls_thread *self) {
     coverage_of_hooks(self);
     ls_describe_coverage(self, "native-stacks", ls_session.env.stacks ? "on" : "off",
                          ls_session.env.stacks ? "" : "LAYOUTSPY_STACKS=off");
+    if (!ls_session.env.layouts)
+        ls_describe_coverage(self, "layouts", "off", "LAYOUTSPY_LAYOUTS=off");
     ls_describe_coverage(self, "collector", ls_collector_result.state, ls_collector_result.detail);
 }
 

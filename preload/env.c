@@ -77,6 +77,7 @@ void ls_env_read(struct ls_env *env) {
     env->python = !is_off(get("LAYOUTSPY_PYTHON"));
     const char *graphs = get("LAYOUTSPY_GRAPHS");
     env->hooks = !is_off(get("LAYOUTSPY_HOOKS"));
+    env->layouts = !is_off(get("LAYOUTSPY_LAYOUTS"));
     env->graph_nodes = graphs && !strcmp(graphs, "nodes");
     env->measure = parse_count(get("LAYOUTSPY_MEASURE"));
     env->kernel_sample = parse_count(get("LAYOUTSPY_KERNEL_SAMPLE"));

@@ -21,6 +21,7 @@ struct ls_env {
     bool stacks;      /* LAYOUTSPY_STACKS=off turns them off */
     bool python;      /* LAYOUTSPY_PYTHON=off: native stacks only */
     bool hooks;       /* LAYOUTSPY_HOOKS=off: what CUPTI tells alone */
+    bool layouts;     /* LAYOUTSPY_LAYOUTS=off: no operands of calls, and no shapes */
     bool graph_nodes; /* LAYOUTSPY_GRAPHS=nodes: each kernel of a graph's launch, not the whole */
     enum ls_census_when census;
     enum ls_cupti_mode cupti;

@@ -190,11 +190,25 @@ static uint32_t define(struct ls_thread *self, struct entry *entry, const char *
     return id;
 }
 
-uint32_t ls_kernel(const void *stub_or_handle) {
+/* A handle's is that of its stub. */
+static struct entry *find_named(const void *stub_or_handle) {
     struct entry *entry = find((uintptr_t)stub_or_handle);
     uint32_t alias = entry ? atomic_load_explicit(&entry->alias, memory_order_acquire) : 0;
-    if (alias)
-        entry = atomic_load(&table) + alias - 1;
+    return alias ? atomic_load(&table) + alias - 1 : entry;
+}
+
+const char *ls_kernel_text(const void *stub_or_handle) {
+    struct entry *entry = find_named(stub_or_handle);
+    return entry ? atomic_load_explicit(&entry->name, memory_order_acquire) : NULL;
+}
+
+bool ls_kernel_is_stub(const void *function) {
+    struct entry *entry = find((uintptr_t)function);
+    return entry && entry->module && atomic_load_explicit(&entry->name, memory_order_acquire);
+}
+
+uint32_t ls_kernel(const void *stub_or_handle) {
+    struct entry *entry = find_named(stub_or_handle);
     if (!entry) {
         if (atomic_load_explicit(&overfull, memory_order_relaxed) && ls_self)
             ls_spool_lost(ls_self, LS_LOST_KERNELS, 1);

@@ -8,6 +8,7 @@
 #ifndef LS_KERNELS_H
 #define LS_KERNELS_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 /* Called by the MAP rows of the table, whether or not anything is recorded. Names are borrowed:
@@ -22,6 +23,12 @@ void ls_kernel_name(const void *handle, const char *name);
 /* The number of a launched kernel, by stub or handle; 0: its registration was not seen. Inside a
  * recorded call only (ls_self is busy). */
 uint32_t ls_kernel(const void *stub_or_handle);
+
+/* Its mangled name, which may end with the library that brought it; NULL: not known. */
+const char *ls_kernel_text(const void *stub_or_handle);
+
+/* Whether it was registered as the host's stub of a kernel, by a library that is still there. */
+bool ls_kernel_is_stub(const void *function);
 
 /* A number tells by itself whether the kernel only moves or converts data (common/kernel_words.h). */
 #define LS_KERNEL_MOVES(number) ((number)&1)

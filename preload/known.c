@@ -1,5 +1,5 @@
 /*
- * known.c - the two bit maps. See known.h. 8 MiB of address space each, touched where used.
+ * known.c - the bit maps. See known.h. 8 MiB of address space each, touched where used.
  */
 #include "known.h"
 
@@ -8,7 +8,7 @@
 #include <stddef.h>
 #include <sys/mman.h>
 
-#define GRANULE_BITS 21
+#define GRANULE_BITS LS_KNOWN_GRANULE
 #define ADDRESS_BITS 47 /* user space; an address above has no bit and is always asked about */
 #define MAP_BYTES ((1ull << (ADDRESS_BITS - GRANULE_BITS)) / 8)
 #define RANGE_MAX (1ull << 40) /* a longer range than any device's memory is not marked through */
@@ -68,4 +68,28 @@ void ls_asked_mark(uint64_t address) {
 
 bool ls_asked(uint64_t address) {
     return test(map_of(&asked_map, false), address);
+}
+
+struct ls_known_device ls_known_devices;
+
+static void grow_bounds(uint64_t first, uint64_t last) {
+    uint64_t bounds = atomic_load(&ls_known_devices.bounds), grown;
+    do {
+        uint64_t lowest = (uint32_t)bounds, end = lowest + (bounds >> 32);
+        if (bounds && first >= lowest && last < end)
+            return;
+        lowest = bounds && lowest < first ? lowest : first;
+        end = end > last ? end : last + 1;
+        grown = lowest | (end - lowest) << 32;
+    } while (!atomic_compare_exchange_weak(&ls_known_devices.bounds, &bounds, grown));
+}
+
+void ls_known_mark_device(uint64_t address, uint64_t size) {
+    word *map = map_of(&ls_known_devices.map, true);
+    if (!map || !address || !size || size > RANGE_MAX || (address + size) >> ADDRESS_BITS)
+        return;
+    uint64_t first = address >> GRANULE_BITS, last = (address + size - 1) >> GRANULE_BITS;
+    for (uint64_t g = first; g <= last; g++)
+        mark(map, g);
+    grow_bounds(first, last);
 }

@@ -25,6 +25,8 @@ void ls_on_capture(enum ls_class cls, int status);
 
 /* on_alloc.c: allocations make their addresses known. */
 void ls_on_alloc(enum ls_api api, int status, const uint64_t *field);
+/* So do a framework's blocks, whose segments may have come by calls that went by unseen. */
+void ls_on_block(enum ls_api api, const uint64_t *field);
 
 /* on_device.c: the thread's current device. */
 void ls_on_device(struct ls_thread *self, enum ls_api api, int status, const uint64_t *field);
@@ -45,6 +47,9 @@ static inline __attribute__((always_inline)) uint8_t ls_on_call(struct ls_thread
     case LS_CLASS_REGISTER:
     case LS_CLASS_VMM_MAP:
         ls_on_alloc(api, status, field);
+        return 0;
+    case LS_CLASS_BLOCK:
+        ls_on_block(api, field);
         return 0;
     case LS_CLASS_CAPTURE_BEGIN:
     case LS_CLASS_CAPTURE_END:

@@ -12,12 +12,14 @@
 
 #include "layoutspy/format.h"
 #include "shape.h"
+#include "state.h"
 #include "thread.h"
 
-/* `flags`: enum ls_operand_flag. Neither a shape nor an address: there is no such operand. */
+/* `flags`: enum ls_operand_flag. Neither a shape nor an address: there is no such operand. None is
+ * wanted: LAYOUTSPY_LAYOUTS=off. */
 static inline void ls_operand_add(struct ls_thread *self, enum ls_role_id role, unsigned flags,
                                   uint32_t shape, uint64_t address) {
-    if (!shape && !address)
+    if ((!shape && !address) || !ls_session.env.layouts)
         return;
     uint32_t count = self->operand_count;
     if (count == LS_OPERANDS_MOST) {

@@ -15,6 +15,7 @@
 #include "export.h"
 #include "handles.h"
 #include "kernels.h"
+#include "launch_args.h"
 #include "layoutspy/api/types.h"
 #include "on_call.h"
 #include "on_exchange.h"
@@ -167,6 +168,12 @@ enum {
 #define F(name, type, expression) (uint64_t)(expression),
 #define O(ROLE, shape, address)                                                                    \
     ls_operand_add(ls_call.self, LS_ROLE_##ROLE, 0, shape, (uint64_t)(uintptr_t)(address));
+/* The arguments of a launch that was accepted. */
+#define LAUNCHED(...)                                                                              \
+    if (ls_status == 0)                                                                            \
+        ls_launch_operands(ls_call.self, &(struct ls_launch){.number = (uint32_t)ls_field[0],      \
+                                                             .caller = ls_caller,                  \
+                                                             LS_LAUNCH(__VA_ARGS__)});
 /* The runtime's wrappers have their own copy of what is done around a call. The many of other
  * libraries share one: their calls are fewer and longer, and the library's size is every process's.
  */

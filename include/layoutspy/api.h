@@ -41,7 +41,8 @@
  *   API_VOID_WHEN  the same of a function that returns nothing
  *   API_OPERANDS   with statements that tell the call's operands, evaluated as the fields are:
  *             O(ROLE, shape, address); roles are those of layoutspy/role.def, the words that make
- *             shapes those of preload/operand_words.h
+ *             shapes those of preload/operand_words.h. Of launches: LAUNCHED(STUB | KERNEL |
+ *             DRIVER, function, args, extra, the grid's y), see preload/launch_args.h
  *   API_KEPT  with a statement that runs after the call whether or not anything is recorded, and
  *             keeps what later calls' operands need (a plan's sizes)
  *   API_MAP   class MAP: the statement runs after the call and keeps what later records need (a

@@ -141,6 +141,26 @@ DRIVER(cuKernelGetName, (const char **name, CUkernel hfunc), (name, hfunc)) {
     return name_of(name, hfunc);
 }
 
+static int param_of(const void *handle, size_t index, size_t *offset, size_t *size) {
+    int status = sd_begin();
+    if (status)
+        return status;
+    struct kernel *k = sd_handle(handle, HANDLE_KERNEL);
+    return sd_end_with(k ? sd_kernel_param(k, index, offset, size) : SD_INVALID_HANDLE);
+}
+
+DRIVER(cuFuncGetParamInfo,
+       (CUfunction func, size_t paramIndex, size_t *paramOffset, size_t *paramSize),
+       (func, paramIndex, paramOffset, paramSize)) {
+    return param_of(func, paramIndex, paramOffset, paramSize);
+}
+
+DRIVER(cuKernelGetParamInfo,
+       (CUkernel kernel, size_t paramIndex, size_t *paramOffset, size_t *paramSize),
+       (kernel, paramIndex, paramOffset, paramSize)) {
+    return param_of(kernel, paramIndex, paramOffset, paramSize);
+}
+
 DRIVER(cuFuncGetAttribute, (int *pi, CUfunction_attribute attrib, CUfunction hfunc),
        (pi, attrib, hfunc)) {
     struct kernel *k = NULL;

@@ -205,12 +205,17 @@ CUDART(cudaFuncGetName, (const char **name, const void *func), (name, func)) {
     return status;
 }
 
-/* The parameters are in the device code, which is not read here. */
+static int find_param(const void *function, size_t index, size_t *offset, size_t *size) {
+    if (!sd_begin_registration())
+        return SD_INITIALIZATION;
+    struct kernel *k = sd_kernel(function);
+    return sd_end_with(k ? sd_kernel_param(k, index, offset, size) : SD_INVALID_FUNCTION);
+}
+
 CUDART(cudaFuncGetParamInfo,
        (const void *func, size_t paramIndex, size_t *paramOffset, size_t *paramSize),
        (func, paramIndex, paramOffset, paramSize)) {
-    (void)func, (void)paramIndex, (void)paramOffset, (void)paramSize;
-    return ATTEMPT(SD_NOT_SUPPORTED);
+    return ATTEMPT(find_param(func, paramIndex, paramOffset, paramSize));
 }
 
 /* ---- launches ------------------------------------------------------------------------------- */

@@ -13,6 +13,8 @@
 #include "graph.h"
 #include "tree.h"
 
+#define SD_PARAMS_MOST 64
+
 struct module {
     struct kernel *kernels;
     struct variable *variables;
@@ -26,6 +28,11 @@ struct kernel {
     char *name;             /* mangled; lives as long as the process, for the log */
     int max_dynamic_shared; /* as set by cudaFuncSetAttribute */
     int attribute[16];
+    bool params_read;
+    int params; /* -1: not known */
+    struct {
+        unsigned short offset, size;
+    } param[SD_PARAMS_MOST];
 };
 
 struct variable {
@@ -44,6 +51,9 @@ void sd_module_delete(struct module *module);
 struct kernel *sd_kernel_add(struct module *module, const void *host_function, const char *name);
 /* By host function or by handle. NULL: unknown (98). */
 struct kernel *sd_kernel(const void *function);
+
+/* Where a parameter lies and how long it is: 0, 1 (there are fewer) or 801 (not known). */
+int sd_kernel_param(struct kernel *kernel, size_t index, size_t *offset, size_t *size);
 
 struct variable *sd_variable_add(struct module *module, const void *shadow, const char *name,
                                  uint64_t size);

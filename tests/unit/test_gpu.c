@@ -362,7 +362,7 @@ static void test_passed_on(void **state) {
                         "cudaMemcpy:10,cudaMemcpyAsync:5");
     assert_string_equal(maker_ask(&maker, "SELECT group_concat(api||':'||start_ns||':'||end_ns) "
                                           "FROM all_allocation"),
-                        "cudaMalloc:12:302");
+                        "cudaMalloc:12:300");
 }
 
 static void test_other_kinds(void **state) {

@@ -1,0 +1,347 @@
+/*
+ * test_launch_args.c - what launches' arguments tell: copies by their names and numbers, addresses
+ * among the arguments of others, and garbage, which tells nothing.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "copy_kernels.h"
+#include "kernels.h"
+#include "known.h"
+#include "launch_args.h"
+#include "layoutspy/shape.h"
+#include "shape.h"
+#include "state.h"
+
+#define DEVICE 0x7f4000000000ull
+#define BYTES (64ull << 20)
+#define DIRECT "23direct_copy_kernel_cudaERNS_18TensorIteratorBaseEENKUlvE1_clEvENKUlvE5_clEvEUlfE_"
+#define STRIDED                                                                                    \
+    "_ZN2at6native18elementwise_kernelILi128ELi2EZNS0_22gpu_kernel_impl_nocastIZZZNS0_" DIRECT     \
+    "EEvS4_RKT_EUliE_EEviT1_"
+#define STRIDED_CAST                                                                               \
+    "_ZN2at6native18elementwise_kernelILi128ELi4EZNS0_15gpu_kernel_implIZZZNS0_" DIRECT            \
+    "EEvS4_RKT_EUliE_EEviT1_"
+#define TO_HALF                                                                                    \
+    "_ZN2at6native29vectorized_elementwise_kernelILi8EZNS0_24float16_copy_kernel_cudaERNS_"        \
+    "18TensorIteratorBaseEEUlfE_St5arrayIPcLm2EEEEviT0_T1_"
+#define UNROLLED                                                                                   \
+    "_ZN2at6native27unrolled_elementwise_kernelIZZZNS0_" DIRECT                                    \
+    "St5arrayIPcLm2EELi4E23TrivialOffsetCalculatorILi1EjESB_NS0_6memory12LoadWithCastILi1EEENSC_"  \
+    "13StoreWithCastILi1EEEEEviT_T0_T2_T3_T4_T5_"
+#define CAT                                                                                        \
+    "_ZN2at6native40_GLOBAL__N__0f1a8107_8_Shape_cu_49f7391c19CatArrayBatchedCopyINS1_"            \
+    "10OpaqueTypeILj4EEEjLi2ELi64ELi64EEEvPT_NS1_25CatArrInputTensorMetadataIS5_T0_XT2_EXT3_EEE"   \
+    "NS1_16TensorSizeStrideIS8_Lj4EEEiS8_"
+
+static struct ls_thread self;
+
+static int setup(void **state) {
+    (void)state;
+    ls_session.env.layouts = true;
+    ls_known_mark_device(DEVICE, BYTES);
+    return 0;
+}
+
+static int begin(void **state) {
+    (void)state;
+    self.operand_count = 0;
+    return 0;
+}
+
+/* A closure of elementwise_kernel as the device has it. */
+struct closure {
+    int32_t dims;
+    uint32_t size[25][3], stride[25][2];
+    uint64_t address[2];
+    int8_t functor, type[2];
+};
+
+static void divide(uint32_t out[3], uint32_t by) {
+    uint32_t shift = 0;
+    while (1ull << shift < by)
+        shift++;
+    out[0] = by;
+    out[1] = (uint32_t)(((1ull << 32) * ((1ull << shift) - by)) / by + 1);
+    out[2] = shift;
+}
+
+/* 96 x 64 from 64 x 96 of float32. */
+static struct closure transpose(void) {
+    struct closure c = {.dims = 2, .address = {DEVICE + 65536, DEVICE}, .type = {6, 6}};
+    divide(c.size[0], 64);
+    divide(c.size[1], 96);
+    c.stride[0][0] = 4, c.stride[0][1] = 384;
+    c.stride[1][0] = 256, c.stride[1][1] = 4;
+    return c;
+}
+
+static enum ls_copy_result tell(const char *name, int32_t count, struct closure *closure) {
+    struct ls_copy_kernel kernel = ls_copy_kernel_named(name);
+    void *args[] = {&count, closure};
+    return ls_copy_kernel_tell(&self, &kernel, args, 1, true);
+}
+
+static const struct ls_shape *shape(uint32_t operand) {
+    return ls_shape_at(LS_OPERAND_SHAPE(self.operand[operand].what));
+}
+
+static void test_a_name_tells_the_form_and_the_types(void **state) {
+    (void)state;
+    struct ls_copy_kernel kernel = ls_copy_kernel_named(STRIDED);
+    assert_int_equal(kernel.form, LS_COPY_STRIDED);
+    assert_int_equal(kernel.src_dtype, LS_DTYPE_FLOAT32);
+    assert_int_equal(kernel.dst_dtype, LS_DTYPE_FLOAT32);
+    kernel = ls_copy_kernel_named(TO_HALF);
+    assert_int_equal(kernel.form, LS_COPY_DENSE);
+    assert_int_equal(kernel.src_dtype, LS_DTYPE_FLOAT32);
+    assert_int_equal(kernel.dst_dtype, LS_DTYPE_FLOAT16);
+    assert_int_equal(ls_copy_kernel_named(STRIDED_CAST).form, LS_COPY_STRIDED_CAST);
+    assert_int_equal(ls_copy_kernel_named(UNROLLED).form, LS_COPY_DENSE_CAST);
+    kernel = ls_copy_kernel_named(CAT);
+    assert_int_equal(kernel.form, LS_COPY_CAT);
+    assert_int_equal(kernel.batch, 64);
+    assert_int_equal(kernel.dims, 2);
+}
+
+static void test_other_names_are_none(void **state) {
+    (void)state;
+    static const char *const names[] = {
+        "",
+        "_ZN2at6native",
+        "_ZN2at6native18elementwise_kernelI",
+        "_ZN2at6native10OpaqueTypeILj",
+        "_ZN2at6native19CatArrayBatchedCopyINS1_10OpaqueTypeILj4EEEjLi9ELi64ELi64EEE",
+        "_ZN2at6native19CatArrayBatchedCopyINS1_10OpaqueTypeILj4EEEjLi2ELi64ELi3EEE",
+        "_ZN2at6native19CatArrayBatchedCopyINS1_10OpaqueTypeILj99999999999999999999EEE",
+        "_ZN2at6native24index_elementwise_kernelILi128ELi4EZ_copy_kernel_cudaEUliE_EEviT1_",
+        "_ZN2at6native29vectorized_elementwise_kernelILi4ENS0_11FillFunctorIfEESt5arrayIPcLm1EEEE",
+        "triton_poi_fused_clone_0",
+    };
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        assert_int_equal(ls_copy_kernel_named(names[i]).form, LS_COPY_NONE);
+}
+
+static void test_a_strided_copy_is_told(void **state) {
+    (void)state;
+    struct closure closure = transpose();
+    assert_int_equal(tell(STRIDED, 6144, &closure), LS_COPY_TOLD);
+    assert_int_equal(self.operand_count, 2);
+    assert_int_equal(LS_OPERAND_ROLE(self.operand[0].what), LS_ROLE_DST);
+    assert_int_equal(LS_OPERAND_ROLE(self.operand[1].what), LS_ROLE_SRC);
+    assert_int_equal(self.operand[0].address, DEVICE + 65536);
+    const int64_t dst[] = {96, 64, 64, 1}, src[] = {96, 64, 1, 96};
+    assert_memory_equal(shape(0)->value, dst, sizeof dst);
+    assert_memory_equal(shape(1)->value, src, sizeof src);
+    assert_int_equal(shape(0)->flags, 0);
+    assert_int_equal(shape(0)->dtype, LS_DTYPE_FLOAT32);
+}
+
+static void test_types_of_a_cast_are_among_the_arguments(void **state) {
+    (void)state;
+    struct closure closure = transpose();
+    closure.type[0] = 15;
+    assert_int_equal(tell(STRIDED_CAST, 6144, &closure), LS_COPY_TOLD);
+    assert_int_equal(shape(0)->dtype, LS_DTYPE_BFLOAT16);
+    assert_int_equal(shape(0)->value[3], 2); /* four bytes apart */
+    closure.type[1] = 99;
+    assert_int_equal(tell(STRIDED_CAST, 6144, &closure), LS_COPY_UNLIKE);
+    closure.type[1] = -1;
+    assert_int_equal(tell(STRIDED_CAST, 6144, &closure), LS_COPY_UNLIKE);
+}
+
+static void test_numbers_that_do_not_fit_tell_nothing(void **state) {
+    (void)state;
+    struct closure closure = transpose();
+    assert_int_equal(tell(STRIDED, 6143, &closure), LS_COPY_UNLIKE);
+    assert_int_equal(tell(STRIDED, 0, &closure), LS_COPY_UNLIKE);
+    assert_int_equal(tell(STRIDED, -6144, &closure), LS_COPY_UNLIKE);
+    closure.dims = 26;
+    assert_int_equal(tell(STRIDED, 6144, &closure), LS_COPY_UNLIKE);
+    closure.dims = -1;
+    assert_int_equal(tell(STRIDED, 6144, &closure), LS_COPY_UNLIKE);
+    closure = transpose();
+    closure.size[1][1]++; /* not what the device divides by */
+    assert_int_equal(tell(STRIDED, 6144, &closure), LS_COPY_UNLIKE);
+    closure = transpose();
+    closure.stride[1][1] = 6; /* within elements */
+    assert_int_equal(tell(STRIDED, 6144, &closure), LS_COPY_UNLIKE);
+    assert_int_equal(self.operand_count, 0);
+}
+
+static void test_memory_that_is_not_recorded_tells_nothing(void **state) {
+    (void)state;
+    struct closure closure = transpose();
+    closure.address[1] = 0x560000000000;
+    assert_int_equal(tell(STRIDED, 6144, &closure), LS_COPY_ELSEWHERE);
+    closure.address[1] = DEVICE + BYTES - 4096; /* its end is beyond */
+    assert_int_equal(tell(STRIDED, 6144, &closure), LS_COPY_ELSEWHERE);
+    closure.address[1] = UINT64_MAX;
+    assert_int_equal(tell(STRIDED, 6144, &closure), LS_COPY_ELSEWHERE);
+    assert_int_equal(self.operand_count, 0);
+}
+
+/* Each kind of kernel, on arguments of any content: also such as are nearly right. */
+static void test_garbage_is_survived(void **state) {
+    (void)state;
+    static const char *const names[] = {STRIDED, STRIDED_CAST, TO_HALF, UNROLLED, CAT};
+    static uint64_t block[7][1024];
+    uint32_t told = 0;
+    srandom(1);
+    for (int round = 0; round < 50000; round++) {
+        struct ls_copy_kernel kernel = ls_copy_kernel_named(names[round % 5]);
+        void *args[7];
+        for (int i = 0; i < 7; i++) {
+            args[i] = block[i];
+            for (int w = 0; w < 16; w++) {
+                uint64_t any = (uint64_t)random() << 33 ^ (uint64_t)random();
+                block[i][random() % 1024] = w % 4 == 0   ? any
+                                            : w % 4 == 1 ? any % 8
+                                            : w % 4 == 2 ? DEVICE + any % BYTES
+                                                         : 0;
+            }
+        }
+        struct closure near = transpose();
+        if (round % 3 == 0)
+            memcpy(block[1], &near, sizeof near);
+        ((char *)block[1])[random() % sizeof near] ^= (char)random();
+        int32_t count = round % 2 ? 6144 : (int32_t)random();
+        memcpy(block[0], &count, sizeof count);
+        self.operand_count = 0;
+        if (ls_copy_kernel_tell(&self, &kernel, args, (uint32_t)random() % 80, round % 7 == 0) !=
+            LS_COPY_TOLD)
+            assert_int_equal(self.operand_count, 0);
+        else
+            told++;
+    }
+    assert_true(told > 0);
+}
+
+static void test_sizes_rule_a_kernel_out(void **state) {
+    (void)state;
+    struct ls_copy_kernel kernel = ls_copy_kernel_named(STRIDED);
+    uint16_t right[] = {4, 528}, wrong[] = {4, 500}, unknown[] = {4, 0};
+    assert_true(ls_copy_kernel_fits(&kernel, right, 2));
+    assert_true(ls_copy_kernel_fits(&kernel, unknown, 2));
+    assert_true(ls_copy_kernel_fits(&kernel, NULL, 0));
+    assert_false(ls_copy_kernel_fits(&kernel, wrong, 2));
+    assert_false(ls_copy_kernel_fits(&kernel, right, 1));
+}
+
+/* ---- addresses among the arguments ---- */
+
+static void launch_buffer(uint64_t *buffer, size_t size, const void *function) {
+    void *extra[] = {(void *)1, buffer, (void *)2, &size, NULL};
+    self.operand_count = 0;
+    ls_launch_operands(&self, &(struct ls_launch){.function = function,
+                                                  .extra = extra,
+                                                  .name = "triton_poi_fused_add_0",
+                                                  .number = 2,
+                                                  .kind = LS_LAUNCH_DRIVER});
+}
+
+static void test_addresses_in_a_buffer_are_told_once(void **state) {
+    (void)state;
+    uint64_t buffer[100] = {
+        [3] = DEVICE + 8, [5] = 0x560000000000, [7] = DEVICE + 8, [99] = DEVICE};
+    launch_buffer(buffer, sizeof buffer, "a");
+    assert_int_equal(self.operand_count, 2);
+    assert_int_equal(self.operand[0].address, DEVICE + 8);
+    assert_int_equal(self.operand[0].what, LS_OPERAND(LS_ROLE_ARGUMENT, 0, 0));
+    assert_int_equal(self.operand[1].address, DEVICE);
+    launch_buffer(buffer, 99 * 8, "b"); /* not beyond its end */
+    assert_int_equal(self.operand_count, 1);
+}
+
+static void test_no_more_than_eight(void **state) {
+    (void)state;
+    uint64_t buffer[100];
+    for (int i = 0; i < 100; i++)
+        buffer[i] = DEVICE + 16u * (uint64_t)i;
+    launch_buffer(buffer, sizeof buffer, "c");
+    assert_int_equal(self.operand_count, 8);
+}
+
+static void test_words_that_never_held_an_address_are_looked_at_now_and_then(void **state) {
+    (void)state;
+    uint64_t buffer[100] = {[3] = DEVICE};
+    int seen = 0;
+    for (int i = 0; i < 640; i++) {
+        buffer[50] = i < 16 ? 0 : DEVICE + 512;
+        launch_buffer(buffer, sizeof buffer, "d");
+        assert_in_range(self.operand_count, 1, 2);
+        seen += self.operand_count == 2;
+    }
+    assert_int_equal(seen, 640 - 64); /* from the first of every 64 on */
+}
+
+static void test_a_handle_that_comes_again_is_another_kernel(void **state) {
+    (void)state;
+    uint64_t buffer[40] = {[30] = DEVICE};
+    for (int i = 0; i < 20; i++)
+        launch_buffer(buffer, sizeof buffer, "e");
+    ls_launch_handle("e", false);
+    buffer[20] = DEVICE + 64;
+    launch_buffer(buffer, sizeof buffer, "e"); /* all is looked at, as of a new one */
+    assert_int_equal(self.operand_count, 2);
+    ls_launch_forget();
+    buffer[10] = DEVICE + 128;
+    launch_buffer(buffer, sizeof buffer, "e");
+    assert_int_equal(self.operand_count, 3);
+}
+
+static void test_without_sizes_nothing_is_looked_at(void **state) {
+    (void)state;
+    uint64_t value = DEVICE;
+    void *args[] = {&value};
+    for (int i = 0; i < 3; i++)
+        ls_launch_operands(&self, &(struct ls_launch){.function = "f",
+                                                      .args = args,
+                                                      .name = "_Z1kPf",
+                                                      .number = 4,
+                                                      .kind = LS_LAUNCH_DRIVER});
+    assert_int_equal(self.operand_count, 0);
+}
+
+static void test_extras_that_are_not_known_end_the_look(void **state) {
+    (void)state;
+    void *odd[] = {(void *)9, (void *)8, NULL}, *none[] = {NULL};
+    size_t huge = SIZE_MAX;
+    uint64_t word = DEVICE;
+    void *large[] = {(void *)1, &word, (void *)2, &huge, NULL};
+    void *const *all[] = {odd, none, large};
+    for (int i = 0; i < 3; i++)
+        ls_launch_operands(&self, &(struct ls_launch){.function = "g",
+                                                      .extra = all[i],
+                                                      .name = "k",
+                                                      .number = 6,
+                                                      .kind = LS_LAUNCH_DRIVER});
+    assert_int_equal(self.operand_count, 0);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup(test_a_name_tells_the_form_and_the_types, begin),
+        cmocka_unit_test_setup(test_other_names_are_none, begin),
+        cmocka_unit_test_setup(test_a_strided_copy_is_told, begin),
+        cmocka_unit_test_setup(test_types_of_a_cast_are_among_the_arguments, begin),
+        cmocka_unit_test_setup(test_numbers_that_do_not_fit_tell_nothing, begin),
+        cmocka_unit_test_setup(test_memory_that_is_not_recorded_tells_nothing, begin),
+        cmocka_unit_test_setup(test_garbage_is_survived, begin),
+        cmocka_unit_test_setup(test_sizes_rule_a_kernel_out, begin),
+        cmocka_unit_test_setup(test_addresses_in_a_buffer_are_told_once, begin),
+        cmocka_unit_test_setup(test_no_more_than_eight, begin),
+        cmocka_unit_test_setup(test_words_that_never_held_an_address_are_looked_at_now_and_then,
+                               begin),
+        cmocka_unit_test_setup(test_a_handle_that_comes_again_is_another_kernel, begin),
+        cmocka_unit_test_setup(test_without_sizes_nothing_is_looked_at, begin),
+        cmocka_unit_test_setup(test_extras_that_are_not_known_end_the_look, begin),
+    };
+    return cmocka_run_group_tests(tests, setup, NULL);
+}
