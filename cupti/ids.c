@@ -10,6 +10,7 @@
 #include "load.h"
 
 static struct ls_cupti_id runtime[LS_CUPTI_IDS], driver[LS_CUPTI_IDS];
+static int result; /* of asking for the runtime's first name */
 
 /* The table's names of the runtime and the driver, to be found by name. */
 #define SLOTS 1024
@@ -59,12 +60,19 @@ void ls_cupti_ids_fill(void) {
     fill_slots();
     for (uint32_t id = 1; id < LS_CUPTI_IDS; id++) {
         const char *name = NULL;
-        if (ls_cupti.cuptiGetCallbackName(LS_CUPTI_RUNTIME, id, &name) == LS_CUPTI_OK && name)
+        int status = ls_cupti.cuptiGetCallbackName(LS_CUPTI_RUNTIME, id, &name);
+        if (status == LS_CUPTI_OK && name)
             runtime[id] = runtime_id(name);
+        if (id == 1)
+            result = status;
         name = NULL;
         if (ls_cupti.cuptiGetCallbackName(LS_CUPTI_DRIVER, id, &name) == LS_CUPTI_OK && name)
             driver[id].api = find(LS_LIB_CUDA, name, strlen(name));
     }
+}
+
+int ls_cupti_ids_result(void) {
+    return result;
 }
 
 struct ls_cupti_id ls_cupti_id(int domain, uint32_t id) {

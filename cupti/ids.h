@@ -22,6 +22,9 @@ struct ls_cupti_id {
 
 void ls_cupti_ids_fill(void);
 
+/* What CUPTI gave when it was asked for the first name: why there are none. */
+int ls_cupti_ids_result(void);
+
 /* LS_API_NONE for a function that is not the table's. `id` may be anything. */
 struct ls_cupti_id ls_cupti_id(int domain, uint32_t id);
 

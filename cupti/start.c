@@ -20,10 +20,10 @@
 #define AT_EXIT_MS 1000
 
 static void say_version(struct ls_thread *self, const char *path) {
-    char text[32];
-    uint32_t version = 0;
-    ls_cupti.cuptiGetVersion(&version);
-    snprintf(text, sizeof text, "%u", version);
+    char text[32] = "unknown";
+    uint32_t version;
+    if (ls_cupti.cuptiGetVersion(&version) == LS_CUPTI_OK)
+        snprintf(text, sizeof text, "%u", version);
     ls_describe_meta(self, "cupti_version", text);
     ls_describe_meta(self, "cupti_path", path);
 }
@@ -31,11 +31,11 @@ static void say_version(struct ls_thread *self, const char *path) {
 static void say_coverage(struct ls_thread *self, enum ls_client_state state, const char *why) {
     static const char copies[] =
         "GPU times of copies and memsets; no kernels (LAYOUTSPY_CUPTI=copies)";
-    if (state == LS_CLIENT_ON)
+    if (state == LS_CLIENT_ON && !*why)
         ls_describe_coverage(self, "cupti", "on",
                              ls_session.env.cupti == LS_CUPTI_COPIES ? copies : "");
     else
-        ls_describe_coverage(self, "cupti", state == LS_CLIENT_OFF ? "partial" : "unavailable",
+        ls_describe_coverage(self, "cupti", state == LS_CLIENT_REFUSED ? "unavailable" : "partial",
                              why);
 }
 

@@ -30,7 +30,40 @@ void ls_switches_prepare(void) {
     ls_cupti_ids_fill();
 }
 
+/* ---- what failed ---- */
+
+static bool worked(struct ls_switches *on, const char *function, int result) {
+    if (result != LS_CUPTI_OK && !on->failed) {
+        on->failed = function;
+        on->result = result;
+    }
+    return result == LS_CUPTI_OK;
+}
+
+static const char *result_text(int result) {
+    const char *text = NULL;
+    if (ls_cupti.cuptiGetResultString)
+        ls_cupti.cuptiGetResultString(result, &text);
+    return text ? text : "";
+}
+
 /* ---- activities ---- */
+
+/* Kinds that every version knows, and whose times are what CUPTI is there for. NULL: others. */
+static const char *needed(int kind) {
+    return kind == LS_ACTIVITY_COPY     ? "copies"
+           : kind == LS_ACTIVITY_SET    ? "memsets"
+           : kind == LS_ACTIVITY_KERNEL ? "kernels"
+                                        : NULL;
+}
+
+static void miss(struct ls_switches *on, int kind, int result) {
+    size_t length = strlen(on->missing);
+    if (!needed(kind) || worked(on, "cuptiActivityEnable", result))
+        return;
+    snprintf(on->missing + length, sizeof on->missing - length, "%s%s", length ? ", " : "",
+             needed(kind));
+}
 
 static int set_activity(const struct ls_switches *on, int kind, bool enable) {
     if (on->several)
@@ -40,14 +73,22 @@ static int set_activity(const struct ls_switches *on, int kind, bool enable) {
 }
 
 /* Kinds that a version does not know are left out. */
-static unsigned set_activities(const struct ls_switches *on, bool enable) {
+static unsigned set_kinds(struct ls_switches *on, const int *kinds, size_t count, bool enable) {
     unsigned set = 0;
-    for (size_t i = 0; i < COUNT(copies); i++)
-        set += set_activity(on, copies[i], enable) == LS_CUPTI_OK;
-    for (size_t i = 0; is_full() && i < COUNT(all); i++)
-        if (all[i] != LS_ACTIVITY_GRAPH || !ls_session.env.graph_nodes)
-            set += set_activity(on, all[i], enable) == LS_CUPTI_OK;
+    for (size_t i = 0; i < count; i++) {
+        if (kinds[i] == LS_ACTIVITY_GRAPH && ls_session.env.graph_nodes)
+            continue;
+        int result = set_activity(on, kinds[i], enable);
+        set += result == LS_CUPTI_OK;
+        if (enable)
+            miss(on, kinds[i], result);
+    }
     return set;
+}
+
+static unsigned set_activities(struct ls_switches *on, bool enable) {
+    unsigned set = set_kinds(on, copies, COUNT(copies), enable);
+    return is_full() ? set + set_kinds(on, all, COUNT(all), enable) : set;
 }
 
 /* ---- callbacks ---- */
@@ -60,13 +101,17 @@ static bool is_wanted(int domain, uint32_t id) {
     return api && (is_full() || ls_api_info[api].cls != LS_CLASS_LAUNCH);
 }
 
-static unsigned set_callbacks(const struct ls_switches *on, bool enable) {
-    unsigned set = 0;
+static unsigned set_callbacks(struct ls_switches *on, bool enable) {
+    unsigned set = 0, wanted = 0;
     for (size_t d = 0; d < COUNT(domains); d++)
         for (uint32_t id = 1; id < LS_CUPTI_IDS; id++)
-            if (is_wanted(domains[d], id))
-                set += ls_cupti.cuptiEnableCallback(enable, on->subscriber, domains[d], id) ==
-                       LS_CUPTI_OK;
+            if (is_wanted(domains[d], id)) {
+                wanted++;
+                set += worked(on, "cuptiEnableCallback",
+                              ls_cupti.cuptiEnableCallback(enable, on->subscriber, domains[d], id));
+            }
+    if (wanted == 0)
+        worked(on, "cuptiGetCallbackName", ls_cupti_ids_result());
     return set;
 }
 
@@ -109,13 +154,6 @@ static void completed_v2(uint8_t *buffer, size_t size, size_t valid, void *info)
 
 /* ---- all of it ---- */
 
-static const char *result_text(int result) {
-    const char *text = NULL;
-    if (ls_cupti.cuptiGetResultString)
-        ls_cupti.cuptiGetResultString(result, &text);
-    return text ? text : "";
-}
-
 /* The default clock, for a client before us has left its own (ticks, of PyTorch's). */
 static uint64_t real_time(void) {
     struct timespec now;
@@ -143,16 +181,18 @@ static int subscribe(struct ls_switches *on, bool several, char *holder, size_t 
     return result;
 }
 
-static int register_buffers(struct ls_switches *on, ls_cupti_requested_fn requested,
-                            ls_cupti_completed_fn completed) {
+static bool register_buffers(struct ls_switches *on, ls_cupti_requested_fn requested,
+                             ls_cupti_completed_fn completed) {
     if (!on->several) {
         void *clock;
         uint64_t (*function)(void) = real_time;
         memcpy(&clock, &function, sizeof clock);
         if (ls_other_has_clock() && ls_cupti.cuptiActivityRegisterTimestampCallback &&
-            ls_cupti.cuptiActivityRegisterTimestampCallback(clock) != LS_CUPTI_OK)
-            return -1;
-        return ls_cupti.cuptiActivityRegisterCallbacks(requested, completed);
+            !worked(on, "cuptiActivityRegisterTimestampCallback",
+                    ls_cupti.cuptiActivityRegisterTimestampCallback(clock)))
+            return false;
+        return worked(on, "cuptiActivityRegisterCallbacks",
+                      ls_cupti.cuptiActivityRegisterCallbacks(requested, completed));
     }
     void *request, *complete;
     void (*request_v2)(uint8_t **, size_t *, size_t *, void *) = requested_v2;
@@ -162,7 +202,14 @@ static int register_buffers(struct ls_switches *on, ls_cupti_requested_fn reques
     plain_requested = requested;
     plain_completed = completed;
     ls_activity_reads_as(on->subscriber);
-    return ls_cupti.cuptiActivityRegisterCallbacks_v2(on->subscriber, request, complete);
+    return worked(on, "cuptiActivityRegisterCallbacks_v2",
+                  ls_cupti.cuptiActivityRegisterCallbacks_v2(on->subscriber, request, complete));
+}
+
+/* Without it nobody could tell when on the host's clock anything happened. */
+static bool has_time(struct ls_switches *on) {
+    uint64_t ns = 0;
+    return worked(on, "cuptiGetTimestamp", ls_cupti.cuptiGetTimestamp(&ns));
 }
 
 static void refused(int result, const char *holder, char *why, size_t size) {
@@ -190,11 +237,19 @@ bool ls_switches_on(struct ls_switches *on, void *other, bool several,
         refused(result, holder, why, size);
         return false;
     }
-    result = register_buffers(on, requested, completed);
-    if (result == LS_CUPTI_OK && set_activities(on, true) > 0 && set_callbacks(on, true) > 0)
+    bool all_on = has_time(on) && register_buffers(on, requested, completed) &&
+                  set_activities(on, true) > 0 && set_callbacks(on, true) > 0;
+    if (all_on && !on->failed)
         return true;
-    snprintf(why, size, "CUPTI enables nothing: cuptiActivityRegisterCallbacks gave %d %s", result,
-             result_text(result));
+    if (*on->missing && all_on)
+        snprintf(why, size, "no GPU times of %s: %s gave %d %s", on->missing, on->failed,
+                 on->result, result_text(on->result));
+    else
+        snprintf(why, size, "CUPTI enables %s: %s gave %d %s", all_on ? "a part" : "nothing",
+                 on->failed ? on->failed : "cuptiActivityEnable", on->result,
+                 result_text(on->result));
+    if (all_on)
+        return true;
     ls_switches_off(on);
     ls_switches_leave(on);
     return false;

@@ -16,6 +16,10 @@ struct ls_switches {
     void *subscriber;
     bool is_own;  /* subscribed by us */
     bool several; /* by cuptiSubscribe_v2, beside others */
+    /* The first function that failed where it must not, and what it gave; NULL: none. */
+    const char *failed;
+    int result;
+    char missing[40]; /* what has no GPU times for that: "copies, kernels" */
 };
 
 /* Names behind CUPTI's numbers. Once in a recording. */
@@ -23,7 +27,7 @@ void ls_switches_prepare(void);
 
 /*
  * All on. `other`: a subscription to be used, NULL: one of our own, one of `several` where another
- * client has begun so. False: nothing is on, and `why` says why.
+ * client has begun so. False: nothing is on, and `why` says why. True with a `why`: not all is on.
  */
 bool ls_switches_on(struct ls_switches *on, void *other, bool several,
                     ls_cupti_requested_fn requested, ls_cupti_completed_fn completed, char *why,
