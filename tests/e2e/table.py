@@ -7,7 +7,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 API = ROOT / "include" / "layoutspy" / "api"
-SCHEMA = [ROOT / "analyzer" / name for name in ("schema.sql", "schema_views.sql")]
+SCHEMA = [ROOT / "analyzer" / name for name in ("schema.sql", "schema_layout.sql", "schema_views.sql")]
 LIBRARIES = dict(re.findall(r'\bLIBRARY\((\w+), "(\w+)"', (API / "library.def").read_text()))
 
 

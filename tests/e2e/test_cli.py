@@ -22,7 +22,7 @@ from harness import LIBRARY, ON_STANDIN, app
 from synthetic import Trace
 
 OK, USAGE, INPUT, OUTPUT = 0, 2, 3, 4
-VERBS = ["run", "collect", "report", "oom", "memory", "census", "sql", "info"]
+VERBS = ["run", "collect", "report", "oom", "memory", "layouts", "census", "sql", "info"]
 KEYS = ["kind", "severity", "title", "site", "count", "bytes", "time_ns", "gain_ns", "gain_bytes",
         "evidence", "advice"]
 
