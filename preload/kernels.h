@@ -30,7 +30,8 @@ const char *ls_kernel_text(const void *stub_or_handle);
 /* Whether it was registered as the host's stub of a kernel, by a library that is still there. */
 bool ls_kernel_is_stub(const void *function);
 
-/* A number tells by itself whether the kernel only moves or converts data (common/kernel_words.h). */
+/* A number tells by itself whether the kernel only moves or converts data (common/kernel_words.h).
+ */
 #define LS_KERNEL_MOVES(number) ((number)&1)
 
 /* A number for a name: its KERNEL record is written. For those whom others tell of (cupti/names.c);
