@@ -4,8 +4,8 @@ import json
 
 import pytest
 
+from cli import OK, layoutspy
 from synthetic import Trace
-from test_cli import OK, layoutspy
 
 MIB = 1 << 20
 SECOND = 1_000_000_000

@@ -6,9 +6,9 @@ import subprocess
 
 import pytest
 
+from cli import INPUT, OK, OUTPUT, USAGE, layoutspy, one_line
 from harness import COMMAND, ON_STANDIN, app, site_matches
 from synthetic import Trace
-from test_cli import INPUT, OK, OUTPUT, USAGE, layoutspy, one_line
 
 MIB = 1 << 20
 SECOND = 1_000_000_000

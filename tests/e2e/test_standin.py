@@ -11,7 +11,7 @@ import pytest
 
 from harness import BUILD, ON_STANDIN, ROOT
 from table import RECORDED, TABLE, stubs
-from truth import WORDS
+from truth_log import WORDS
 
 FOLDER = BUILD / "tests" / "standin"
 PROBE = str(FOLDER / "standin-probe")

@@ -7,7 +7,9 @@ import sqlite3
 import pytest
 
 from table import TABLE, schema
-from truth import base_name, compare, compare_all, parse_log, replay
+from truth import base_name, compare, compare_all
+from truth_log import parse_log
+from truth_memory import replay
 
 PID, TID, OTHER = 100, 100, 101
 NUMBER = {name: n for n, name in enumerate(TABLE, 1)}

@@ -12,117 +12,14 @@ alone: nothing here asks the product what to expect.
 import json
 import re
 import sqlite3
-from collections import Counter, defaultdict, deque
+from collections import Counter, defaultdict
 
-from table import RECORDED, TABLE
-from truth_blocks import check_blocks, end_mapped, maps
+from table import TABLE
+from truth_blocks import check_blocks
+from truth_log import U64, Handles, parse_log
+from truth_memory import array_elements, check_allocations
 
-U64 = 1 << 64
-# The libraries' own words in the log for what the table has one word for.
-WORDS = {"comm": "handle", "plan": "handle"}
 SHOWN = 40  # differences kept as text
-
-
-class Call:
-    __slots__ = ("pid", "tid", "sequence", "name", "status", "by", "keys")
-
-    def __init__(self, line):
-        pid, tid, sequence, self.name, status, self.by, *keys = line.split("\t")
-        self.pid, self.tid, self.sequence, self.status = int(pid), int(tid), int(sequence), int(status)
-        self.keys = dict(key.split("=", 1) for key in keys if key)
-        for word in WORDS.keys() & self.keys.keys():
-            self.keys.setdefault(WORDS[word], self.keys[word])
-        if self.name.startswith("cuMemcpyPeer"):  # by its name: never from or to the host
-            self.keys["kind"] = "3"
-
-    def number(self, key, default=None):
-        return int(self.keys[key]) if key in self.keys else default
-
-    def __repr__(self):
-        return f"{self.name}({', '.join(f'{k}={v}' for k, v in self.keys.items())}) = {self.status}"
-
-
-class Handles:
-    """What the handles of libraries were told last: setters that change nothing are not recorded."""
-
-    def __init__(self):
-        self.told = {}
-
-    def repeats(self, name, status, values):
-        if TABLE[name].cls != "library" or status != 0:
-            return False
-        handle, *rest = (int(values[field]) % U64 for field, _ in TABLE[name].fields)
-        if not rest:  # made, or gone
-            self.told = {key: value for key, value in self.told.items() if key[1] != handle}
-            return False
-        before = self.told.get((name, handle))
-        self.told[name, handle] = rest
-        return before == rest
-
-
-class Process:
-    """One process image: from its #start to the next one of the same pid."""
-
-    def __init__(self, pid, program=""):
-        self.pid, self.program = pid, program
-        self.calls = []  # by the program, of the table, in the log's order
-        self.own = []  # by layoutspy, outside the table: questions it asked
-        self.handles = Handles()
-        self.live = None  # from the #live notes, where the device wrote them
-        self.ended = False  # it wrote its #exit note
-
-    def by_thread(self):
-        threads = defaultdict(list)
-        for call in self.calls:
-            threads[call.tid].append(call)
-        return threads
-
-
-def _note(text, processes, current):
-    word = text[1:].split()
-    if word[0] == "start":
-        implied = current.get(int(word[1]))
-        if implied and not implied.program:  # another thread's line overtook the note
-            implied.program = " ".join(word[2:])
-            return
-        process = Process(int(word[1]), " ".join(word[2:]))
-        processes.append(process)
-        current[process.pid] = process
-    elif word[0] in ("exit", "live"):
-        process = current[int(word[1])]
-        process.live = process.live or []
-        if word[0] == "exit":
-            process.ended = True
-        else:
-            process.live.append((word[2], int(word[3]), int(word[4])))
-
-
-def parse_log(path):
-    """The processes of a log, in the order of their start. A torn last line is left out."""
-    processes, current = [], {}
-    with open(path, errors="replace") as log:
-        for line in log:
-            if not line.endswith("\n"):
-                break
-            line = line[:-1]
-            if line.startswith("#"):
-                _note(line, processes, current)
-                continue
-            call = Call(line)
-            if call.pid not in current:
-                current[call.pid] = Process(call.pid)
-                processes.append(current[call.pid])
-            process = current[call.pid]
-            if call.by == "standin":
-                continue
-            if process.ended:  # a thread or destructor that goes on after the device took stock
-                process.live = None
-            if call.name in RECORDED:
-                if not process.handles.repeats(call.name, call.status, call.keys):
-                    process.calls.append(call)
-            elif call.by == "layoutspy" and call.name not in TABLE:
-                process.own.append(call)
-    return processes
 
 
 class Result:
@@ -336,132 +233,6 @@ def _check_copies(trace, pairs, arrays, result):
     result.counts["pageable copies"] = len(pageable)
 
 
-# ---- allocations ----------------------------------------------------------------------------
-
-ALLOCATES = {"device_alloc", "async_alloc", "managed_alloc", "pinned_alloc", "array_alloc", "register", "ipc_alloc"}
-FREES = {"free", "unregister"}
-KIND = {
-    "device_alloc": "device",
-    "async_alloc": "async",
-    "managed_alloc": "managed",
-    "pinned_alloc": "pinned",
-    "array_alloc": "array",
-    "register": "registered",
-    "ipc_alloc": "ipc",
-    "graph_node": "graph",
-    "vmm_map": "vmm",
-}
-
-
-def _format_bytes(call):
-    """Bytes of a texel: `format` holds the bits of its four channels, a byte each."""
-    return sum(call.number("format", 0).to_bytes(8, "little")) // 8
-
-
-def _array_size(call):
-    if "size" in call.keys:
-        return call.number("size")
-    texels = call.number("width", 0) * max(call.number("height", 0), 1) * max(call.number("depth", 0), 1)
-    return texels * _format_bytes(call)
-
-
-def _frees(call, cls):
-    """A graph's node without a size frees."""
-    return cls in FREES or (cls == "graph_node" and not call.number("size"))
-
-
-def _allocates(call, cls):
-    return cls in ALLOCATES or maps(call, cls) or (cls == "graph_node" and bool(call.number("size")))
-
-
-def _array_elements(calls):
-    """Array handle -> bytes of its elements; a level of a mipmapped array has those of the whole."""
-    arrays = {}
-    for call in calls:
-        if call.status == 0 and TABLE[call.name].cls == "array_alloc":
-            arrays[call.number("ptr")] = _format_bytes(call)
-        elif call.status == 0 and TABLE[call.name].cls == "array_level":
-            arrays[call.number("array")] = arrays.get(call.number("ptr"))
-    return arrays
-
-
-class Life:
-    __slots__ = ("kind", "address", "size", "device", "api", "free_api", "how")
-
-    def key(self):
-        return (self.kind, self.address, self.size, self.device, self.api, self.free_api, self.how)
-
-
-def replay(calls):
-    """The lifetimes that a process's calls make, in order; `how` None: live, else end_reason.
-
-    Lines are written as calls return, so another thread's allocation at the same address may come
-    before the free that made room for it: a free ends the oldest lifetime of its address and kind.
-    """
-    lives, live = [], defaultdict(deque)
-    for call in calls:
-        cls = TABLE[call.name].cls
-        if call.status != 0:
-            continue
-        if _allocates(call, cls) and call.number("ptr"):
-            life = Life()
-            life.kind = call.keys.get("memory", KIND[cls])
-            life.address, life.api, life.free_api, life.how = call.number("ptr"), call.name, None, None
-            life.size = _array_size(call) if cls == "array_alloc" else call.number("size")
-            life.device = call.number("device", 0)
-            lives.append(life)
-            live["vmm" if cls == "vmm_map" else life.kind == "registered", life.address].append(life)
-        elif _frees(call, cls) and call.number("ptr"):
-            olds = live[cls == "unregister", call.number("ptr")]
-            freed = call.keys.get("memory")
-            life = next((old for old in olds if freed in (None, old.kind)), None)
-            if life:
-                olds.remove(life)
-                life.free_api, life.how = call.name, 0
-        elif cls == "vmm_unmap":
-            for life in end_mapped(live, call):
-                life.free_api, life.how = call.name, 0
-        elif call.name in ("cudaDeviceReset", "cuDevicePrimaryCtxReset_v2"):
-            for life in lives:
-                if life.how is None and life.device == call.number("device", 0):
-                    life.free_api, life.how = call.name, 1
-            for olds in live.values():
-                for life in [life for life in olds if life.how is not None]:
-                    olds.remove(life)
-    # A kill can cut off the line of a free whose memory another thread has got already.
-    for olds in live.values():
-        for life in list(olds)[:-1]:
-            life.how = 2
-    return lives
-
-
-def _check_allocations(trace, process, order, result):
-    lives = replay(order)
-    rows = trace.rows("SELECT a.*, allocation.end_reason AS how FROM all_allocation a JOIN allocation USING (id)")
-
-    def recorded_key(row):
-        how = row["how"] if row["end_ns"] is not None else None
-        return (row["kind"], row["address"], row["size"], row["device"], row["api"], row["free_api"], how)
-
-    want, got = Counter(life.key() for life in lives), Counter(map(recorded_key, rows))
-    for key in (want - got).elements():
-        result.add(f"allocation missing in all_allocation: {key}")
-    for key in (got - want).elements():
-        result.add(f"allocation in all_allocation only: {key}")
-    for row in rows:
-        if row["end_ns"] is not None and row["end_ns"] < row["start_ns"]:
-            result.add(f"allocation {row['id']} ends before it starts")
-    left = Counter((life.kind, life.address, life.size) for life in lives if life.how is None)
-    live = Counter((r["kind"], r["address"], r["size"]) for r in trace.rows("SELECT * FROM live_allocation"))
-    if live != left:
-        result.add(f"live_allocation: {list((live - left).elements())[:5]} too many, "
-                   f"{list((left - live).elements())[:5]} too few")
-    if process.live is not None and Counter(process.live) != left:
-        result.add(f"the device says other memory is live at exit: {process.live[:5]}, replayed {list(left)[:5]}")
-    result.counts["allocations"] = len(lives)
-    result.counts["live"] = sum(left.values())
-
-
 # ---- all of it ------------------------------------------------------------------------------
 
 
@@ -496,10 +267,10 @@ def compare(path, process, allow_tail=0):
         _compare_thread(tid, truth.get(tid, []), recorded.get(tid, []), ids, kernels, allow_tail,
                         result, pairs)
     in_trace = {id(call) for call, _ in pairs}
-    _check_copies(trace, pairs, _array_elements(process.calls), result)
+    _check_copies(trace, pairs, array_elements(process.calls), result)
     if not result.total:  # lifetimes follow from the calls: say the cause, not the consequence
         order = [call for call in process.calls if id(call) in in_trace]
-        _check_allocations(trace, process, order, result)
+        check_allocations(trace, process, order, result)
         check_blocks(trace, order, lambda name: TABLE[name].cls, result)
     _check_questions(process, result)
     if trace.one("PRAGMA integrity_check") != "ok":
