@@ -55,8 +55,9 @@ static const struct argp ctl_argp = {
         "Tells a recorded program that runs what to do. `stop`: record nothing, so that it is as "
         "fast as without layoutspy; `start`: go on; `coverage` says what is missing. `flush`: "
         "hand over the GPU times that CUPTI holds, so that they are in the trace.\v"
-        "The program answers at its next CUDA call, or within a second where CUPTI is used. A "
-        "file whose name is a number: ./NUMBER.\n"
+        "The program answers at its next CUDA call, or within a second where CUPTI is used; `stop` "
+        "and `flush` not while a stream captures (for 10 seconds at most). A file whose name is a "
+        "number: ./NUMBER.\n"
         "Exit status: 0 done; 2 wrong usage; 3 the process is not recorded or did not answer "
         "within 5 seconds (it has been asked, and answers when it makes a CUDA call).",
 };
@@ -134,8 +135,9 @@ static int answer(const struct ctl_options *options, const struct ls_recorded *r
     if (!is_answered(spool, request)) {
         ls_complain(process, is_over(spool)
                                  ? "ended before it answered"
-                                 : "did not answer within 5 seconds: it made no CUDA call. It has "
-                                   "been asked, and answers at its next one");
+                                 : "did not answer within 5 seconds: it made no CUDA call, or a "
+                                   "stream captures. It has been asked, and answers at its next "
+                                   "one or when the capture is over");
         return LS_EXIT_INPUT;
     }
     if (strcmp(options->action, "flush") == 0)

@@ -17,6 +17,7 @@
 #include "load.h"
 #include "lock.h"
 #include "manners.h"
+#include "on_call.h"
 #include "own_cost.h"
 #include "state.h"
 #include "switches.h"
@@ -78,13 +79,6 @@ static void completed(void *context, uint32_t stream, uint8_t *buffer, size_t si
 
 /* ---- what the trace is told ---- */
 
-static struct ls_thread *writer(void) {
-    struct ls_thread *self = ls_enter_callback();
-    if (!self && ls_self && ls_self->cupti_epoch == atomic_load(&ls_live->epoch))
-        return ls_self; /* busy: the recording is being started */
-    return self;
-}
-
 static void write_state(struct ls_thread *self, enum ls_gpu_state now, const char *reason) {
     size_t length = strnlen(reason, 200);
     uint32_t size = (uint32_t)(sizeof(struct ls_rec_gpu_state) + length + 1 + 7) & ~7u;
@@ -100,19 +94,23 @@ static void write_state(struct ls_thread *self, enum ls_gpu_state now, const cha
     ls_spool_commit(self, size);
 }
 
-/* `coverage`: the layer's state is another one than was said. NULL: it is not. */
-static void say(enum ls_gpu_state now, const char *reason, const char *coverage) {
-    struct ls_thread *self = writer();
-    if (!self)
-        return;
-    bool was_busy = self->busy;
-    ls_busy(self);
+/* `self` is busy. */
+static void say_as(struct ls_thread *self, enum ls_gpu_state now, const char *reason) {
     write_state(self, now, reason);
     if (now == LS_GPU_STATE_ON)
         ls_gpu_clock(self);
+}
+
+/* `coverage`: the layer's state is another one than was said. NULL: it is not. */
+static void say(enum ls_gpu_state now, const char *reason, const char *coverage) {
+    struct ls_thread *self = ls_enter_callback();
+    if (!self)
+        return;
+    ls_busy(self);
+    say_as(self, now, reason);
     if (coverage)
         ls_describe_coverage(self, "cupti", "partial", coverage);
-    self->busy = was_busy;
+    ls_not_busy(self);
 }
 
 /* ---- on and off, the lock held ---- */
@@ -161,7 +159,7 @@ static void turn_off(void) {
 
 /* ---- changes of state ---- */
 
-enum ls_client_state ls_client_begin(char *why, size_t size) {
+enum ls_client_state ls_client_begin(struct ls_thread *self, char *why, size_t size) {
     atomic_store(&epoch, atomic_load(&ls_live->epoch));
     enum ls_client_state now = LS_CLIENT_REFUSED;
     if (!ls_activity_prepare()) {
@@ -185,9 +183,9 @@ enum ls_client_state ls_client_begin(char *why, size_t size) {
     }
     atomic_store(&state, now);
     if (now == LS_CLIENT_ON)
-        say(LS_GPU_STATE_ON, "start", NULL);
+        say_as(self, LS_GPU_STATE_ON, "start");
     else if (now == LS_CLIENT_OFF)
-        say(LS_GPU_STATE_OFF, "another CUPTI client was first", NULL);
+        say_as(self, LS_GPU_STATE_OFF, "another CUPTI client was first");
     ls_flush_wake();
     return now;
 }
@@ -241,7 +239,7 @@ bool ls_client_tend(void) {
     char why[200] = "";
     if (ls_client_state() != LS_CLIENT_OFF || atomic_load(&paused) || atomic_load(&ended))
         return false;
-    if (!ls_other_is_idle() || !take_lock(0))
+    if (ls_capture_awaited() || !ls_other_is_idle() || !take_lock(0))
         return true;
     bool on = ls_client_state() == LS_CLIENT_OFF && ls_other_is_idle() && !atomic_load(&ended);
     bool tried = on;

@@ -31,22 +31,23 @@ enum ls_client_state ls_client_state(void);
 uint32_t ls_client_turn(void);
 
 /* Subscribe and switch on what the mode wants. ON; OFF: another client is at work, whose end is
- * awaited; REFUSED. `why` says why. */
-enum ls_client_state ls_client_begin(char *why, size_t size);
+ * awaited; REFUSED. `why` says why. `self` is the calling thread, busy. */
+enum ls_client_state ls_client_begin(struct ls_thread *self, char *why, size_t size);
 
 /* REFUSED: CUPTI is left alone, and what others do with it does not matter. */
 void ls_client_refuse(void);
 
 /* OFF, after a last hand-over of buffers: nothing of ours is left in CUPTI. `reason` goes into the
- * trace (LS_REC_GPU_STATE). No-op unless ON. */
+ * trace (LS_REC_GPU_STATE). No-op unless ON. At once, in the middle of a capture, too: the other
+ * client's call cannot wait, and it is itself one to CUPTI. */
 void ls_client_leave(const char *reason);
 
 /* The same, and it is not to come back until ls_client_resume(). False: not now, try again. */
 bool ls_client_pause(const char *reason);
 void ls_client_resume(void);
 
-/* ON again where nothing is in the way. From the thread of flush.h, now and then. Returns whether
- * it is to be tried again soon. */
+/* ON again where nothing is in the way, a capture neither. From the thread of flush.h, now and
+ * then. Returns whether it is to be tried again soon. */
 bool ls_client_tend(void);
 
 /* Buffers of ours that CUPTI has. */

@@ -24,7 +24,7 @@
 
 #define STACK_SIZE (512u << 10) /* CUPTI works on it; taken as it is used */
 #define PERIOD_MS 1000          /* between hand-overs */
-#define SOON_MS 100             /* between looks at whether another client rests */
+#define SOON_MS 100             /* between looks while something is awaited */
 
 static _Atomic uint32_t word;    /* changes when there is something to do */
 static _Atomic uint32_t wished;  /* hand-overs, counted, */
@@ -56,7 +56,8 @@ static void flush(bool forced) {
 }
 
 /* What was wished; then, once in a while, what is due. Not while a stream captures: nothing of ours
- * is to come between. */
+ * is to come between. Not for ever, either: to hand over is no work on a stream, CUPTI's own thread
+ * does it with full buffers at any time. */
 static void flush_as_wished(void) {
     uint32_t wish = atomic_load(&wished);
     uint64_t now = ls_ns(CLOCK_MONOTONIC);
@@ -66,7 +67,7 @@ static void flush_as_wished(void) {
         wake(&done);
     } else if (now >= next_ns && !atomic_load(&over)) {
         if (ls_client_state() == LS_CLIENT_ON && ls_client_has_buffers_out() &&
-            atomic_load(&ls_capturing) <= 0)
+            !ls_capture_awaited())
             flush(false);
         next_ns = ls_ns(CLOCK_MONOTONIC) + PERIOD_MS * UINT64_C(1000000);
     }
@@ -85,6 +86,7 @@ static void *tend(void *none) {
             continue;
         bool soon = !ls_ask_answer();
         soon |= ls_client_tend();
+        soon |= atomic_load(&ls_ask_stopped) != 0; /* somebody is about to say: go on */
         if (atomic_load(&wished) == atomic_load(&done))
             wait(&word, seen, (soon ? SOON_MS : PERIOD_MS) * UINT64_C(1000000));
     }

@@ -59,7 +59,7 @@ void ls_cupti_start(struct ls_thread *self) {
         return;
     }
     if (ls_cupti_load(path, sizeof path, why, sizeof why))
-        state = ls_client_begin(why, sizeof why);
+        state = ls_client_begin(self, why, sizeof why);
     if (state == LS_CLIENT_REFUSED) {
         ls_client_refuse();
         ls_flush_end();

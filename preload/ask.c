@@ -12,6 +12,7 @@
 #include "cupti/flush.h"
 #include "describe.h"
 #include "measure.h"
+#include "on_call.h"
 #include "wrap.h"
 
 #define FLUSH_MS 500
@@ -61,6 +62,7 @@ static bool stop(uint64_t epoch) {
 static void start(void) {
     char text[200];
     uint64_t off = LS_EPOCH_OFF, epoch = atomic_exchange(&ls_ask_stopped, 0);
+    ls_capture_forget(); /* what ended meanwhile was not seen */
     if (!atomic_compare_exchange_strong(&ls_live->epoch, &off, epoch))
         return;
     snprintf(text, sizeof text, "%s, until %.3f s: what happened meanwhile is missing",
@@ -69,18 +71,22 @@ static void start(void) {
     ls_cupti_resume();
 }
 
-/* In this order: who waits for the answer finds all of it done. */
+/* In this order: who waits for the answer finds all of it done. Nothing of CUPTI's is called, and
+ * no end of a capture missed, in the middle of one. */
 static bool answer(struct ls_spool_header *header) {
     uint32_t now = atomic_load(&header->requests);
     bool wanted = atomic_load(&header->stop_wanted) != 0;
     uint64_t epoch = atomic_load(&ls_live->epoch);
     if (wanted && ls_measure_leaves_out()) /* when that step is over */
         return false;
-    if (wanted && epoch != LS_EPOCH_OFF && epoch != 0 && !stop(epoch))
+    uint32_t flush = atomic_load(&header->flush_wanted);
+    bool stops = wanted && epoch != LS_EPOCH_OFF && epoch != 0;
+    if ((stops || flush != atomic_load(&flushes)) && ls_capture_awaited())
+        return false;
+    if (stops && !stop(epoch))
         return false;
     if (!wanted && atomic_load(&ls_ask_stopped))
         start();
-    uint32_t flush = atomic_load(&header->flush_wanted);
     if (atomic_exchange(&flushes, flush) != flush) {
         ls_cupti_flush(FLUSH_MS);
         ls_session_wake_collector();
@@ -117,7 +123,8 @@ void ls_ask_look(struct ls_thread *self) {
         /* CUPTI must not be left in a callback of its own. */
         if (!self->in_callback && self->epoch != LS_EPOCH_HOOKS_OFF) {
             ls_not_busy(self);
-            ls_ask_answer();
+            if (!ls_ask_answer())
+                ls_ask_again();
             ls_busy(self);
         } else {
             ls_ask_again();

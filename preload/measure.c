@@ -15,6 +15,7 @@
 #include "clock.h"
 #include "cupti/cupti.h"
 #include "describe.h"
+#include "on_call.h"
 #include "wrap.h"
 
 #define WARM_UP 8 /* steps that are like no other */
@@ -82,7 +83,8 @@ static void say_partial(void) {
 /* Nothing is recorded from here on. */
 static void leave_out(void) {
     uint64_t epoch = atomic_load(&ls_live->epoch);
-    if (epoch == 0 || epoch == LS_EPOCH_OFF || !ls_cupti_pause("a step that is left out"))
+    if (epoch == 0 || epoch == LS_EPOCH_OFF || ls_capture_awaited() ||
+        !ls_cupti_pause("a step that is left out"))
         return;
     say_partial();
     atomic_store(&measured.epoch, epoch);
@@ -92,6 +94,7 @@ static void leave_out(void) {
 
 static void go_on(void) {
     uint64_t off = LS_EPOCH_OFF;
+    ls_capture_forget(); /* what ended meanwhile was not seen */
     atomic_compare_exchange_strong(&ls_live->epoch, &off, atomic_load(&measured.epoch));
     atomic_store(&measured.epoch, 0);
     ls_cupti_resume();

@@ -75,6 +75,7 @@ static void forget_parent(void) {
     ls_census_fork_reset();
     ls_ask_fork_reset();
     ls_measure_fork_reset();
+    ls_capture_forget();
     ls_cupti_fork_reset();
     ls_session.header = NULL;
     atomic_store(&ls_session.threads, 0);

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "lock.h"
+#include "on_call.h"
 #include "spool.h"
 #include "state.h"
 
@@ -40,8 +41,10 @@ static void thread_ended(void *block) {
     struct ls_thread *self = block;
     if (ls_self == self)
         ls_self = NULL;
-    if (self->cupti_epoch == atomic_load(&ls_live->epoch))
+    if (self->cupti_epoch == atomic_load(&ls_live->epoch)) {
+        ls_capture_thread_gone(self->tid);
         ls_spool_release(self);
+    }
     ls_lock(LS_LOCK_POOL);
     self->next_free = pool;
     pool = self;

@@ -111,7 +111,7 @@ LS_INLINE void ls_begin(struct ls_call *call, struct ls_thread *self, enum ls_ap
     if (atomic_load_explicit(&ls_capturing, memory_order_relaxed) > 0)
         call->flags |= LS_CALL_CAPTURING;
     if (cls == LS_CLASS_CAPTURE_BEGIN)
-        ls_before_capture();
+        ls_before_capture(self);
     call->stack = want == LS_STACK_NONE ? 0 : ls_enter_stack(self, frame, ls_may_load(cls));
     call->start = ls_ticks();
 }

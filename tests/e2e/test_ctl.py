@@ -110,6 +110,22 @@ def test_without_a_call(harness, program):
     assert 3000 not in sizes and (program.mode == "hooks" or 2000 not in sizes)
 
 
+def test_a_start_is_answered_soon(harness):
+    """Without a call of the program's: the thread that is asked looks more often than its period of one second."""
+    program = Program(harness, **MODES["cupti alone"])
+    program.copies(1000)
+    took = []
+    for _ in range(4):
+        program.ctl("stop")
+        stopped = time.monotonic()
+        program.ctl("start")
+        took.append(time.monotonic() - stopped)
+    program.end()
+    for pipe in (program.process.stdout, program.process.stderr):
+        pipe.close()
+    assert min(took) < 0.8, took
+
+
 def test_flush(harness, program):
     program.copies(1000)
     program.ctl_beside("flush")

@@ -33,6 +33,10 @@ enum capture_state sd_capture_state(const struct stream *s) {
     return s->capture->invalid ? CAPTURE_INVALIDATED : CAPTURE_ACTIVE;
 }
 
+bool standin_capturing(void) {
+    return __atomic_load_n(&captures, __ATOMIC_RELAXED) != NULL;
+}
+
 int sd_capture_exchange_mode(int *mode) {
     if (*mode < CAPTURE_GLOBAL || *mode > CAPTURE_RELAXED)
         return SD_INVALID_VALUE;

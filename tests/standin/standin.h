@@ -120,6 +120,8 @@ STANDIN_EXPORT int standin_need_context(void);
 STANDIN_EXPORT bool standin_stream_valid(standin_stream stream);
 /* Whether the stream is capturing: library calls become graph nodes then. */
 STANDIN_EXPORT bool standin_stream_capturing(standin_stream stream);
+/* Whether any stream of the process is. Takes no lock. */
+STANDIN_EXPORT bool standin_capturing(void);
 /* Waits for the stream's work. Status as cudaStreamSynchronize. */
 STANDIN_EXPORT int standin_stream_wait(standin_stream stream);
 

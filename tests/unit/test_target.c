@@ -64,26 +64,108 @@ static void test_asked_is_apart_from_known(void **state) {
     assert_false(ls_known(at));
 }
 
-static void test_capture_counts(void **state) {
+/* ---- captures ---- */
+
+static struct ls_thread first = {.tid = 11}, second = {.tid = 12, .device = 1};
+#define BEGIN LS_CLASS_CAPTURE_BEGIN
+#define END LS_CLASS_CAPTURE_END
+#define PTSZ(name) LS_API_##name##_ptsz
+
+static void begin(struct ls_thread *self, uint64_t stream, int status) {
+    uint64_t field[] = {stream, 0};
+    ls_before_capture(self);
+    assert_true(ls_capturing > 0); /* from before the call on */
+    ls_on_capture(self, LS_API_cudaStreamBeginCapture, BEGIN, status, field);
+}
+
+static void end(struct ls_thread *self, uint64_t stream, int status) {
+    uint64_t field[] = {stream, 0};
+    ls_on_capture(self, LS_API_cudaStreamEndCapture, END, status, field);
+}
+
+static int no_captures(void **state) {
     (void)state;
+    ls_roles_init();
+    ls_capture_forget();
+    return ls_capturing != 0;
+}
+
+static void test_captures(void **state) {
+    (void)state;
+    begin(&first, 0x1000, 0);
+    begin(&first, 0x2000, 0);
+    assert_int_equal(ls_capturing, 2);
+    assert_true(ls_capture_awaited());
+    begin(&second, 0x3000, 400); /* refused: nothing began */
+    begin(&second, 0x1000, 401); /* it captures already, and goes on */
+    assert_int_equal(ls_capturing, 2);
+    end(&first, 0x1000, 903); /* another thread's capture goes on */
+    end(&first, 0x1000, 401);
+    end(&first, 0x3000, 0); /* of none that is known */
+    assert_int_equal(ls_capturing, 2);
+    end(&second, 0x1000, 901); /* broken, and over */
+    end(&first, 0x2000, 0);
+    end(&first, 0x2000, 0);
     assert_int_equal(ls_capturing, 0);
-    for (int i = 1; i <= 2; i++) {
-        ls_before_capture();
-        assert_int_equal(ls_capturing, i); /* from before the call on */
-        ls_on_capture(LS_CLASS_CAPTURE_BEGIN, 0);
-        assert_int_equal(ls_capturing, i);
-    }
-    ls_before_capture();
-    ls_on_capture(LS_CLASS_CAPTURE_BEGIN, 400); /* refused: nothing began */
+    assert_false(ls_capture_awaited());
+}
+
+static void test_captures_that_end_otherwise(void **state) {
+    (void)state;
+    uint64_t field[] = {0x1000};
+    begin(&first, 0x1000, 0);
+    begin(&second, 0x2000, 0);
+    ls_on_stream_end(&second, LS_API_cudaStreamDestroy, 400, field);
     assert_int_equal(ls_capturing, 2);
-    ls_on_capture(LS_CLASS_CAPTURE_END, 903); /* another thread's capture goes on */
-    assert_int_equal(ls_capturing, 2);
-    ls_on_capture(LS_CLASS_CAPTURE_END, 401); /* that stream was not capturing */
-    assert_int_equal(ls_capturing, 2);
-    ls_on_capture(LS_CLASS_CAPTURE_END, 901); /* broken, and over */
-    ls_on_capture(LS_CLASS_CAPTURE_END, 0);
+    ls_on_stream_end(&second, LS_API_cudaStreamDestroy, 0, field); /* by any thread */
+    assert_int_equal(ls_capturing, 1);
+    ls_on_device(&first, LS_API_cudaDeviceReset, 0, NULL); /* another device's */
+    ls_on_device(&second, LS_API_cudaDeviceReset, 700, NULL);
+    assert_int_equal(ls_capturing, 1);
+    ls_on_device(&second, LS_API_cudaDeviceReset, 0, NULL);
     assert_int_equal(ls_capturing, 0);
-    ls_on_capture(LS_CLASS_CAPTURE_END, 0); /* never below */
+    begin(&second, 0x2000, 0);
+    field[0] = 1;
+    ls_on_device(&first, LS_API_cuDevicePrimaryCtxReset_v2, 0, field);
+    assert_int_equal(ls_capturing, 0);
+    begin(&first, 0x1000, 0); /* its end is not seen, but its stream's next capture */
+    begin(&first, 0x1000, 0);
+    assert_int_equal(ls_capturing, 1);
+    end(&first, 0x1000, 0);
+    assert_int_equal(ls_capturing, 0);
+}
+
+/* Of a thread's own default stream, whatever it is called: each thread has another one. */
+static void test_captures_of_own_streams(void **state) {
+    (void)state;
+    uint64_t field[] = {0, 0};
+    begin(&first, 2, 0);
+    ls_before_capture(&second);
+    ls_on_capture(&second, PTSZ(cudaStreamBeginCapture), BEGIN, 0, field);
+    assert_int_equal(ls_capturing, 2);
+    ls_on_capture(&first, PTSZ(cuStreamEndCapture), END, 0, field);
+    assert_int_equal(ls_capturing, 1);
+    end(&second, 2, 0);
+    assert_int_equal(ls_capturing, 0);
+    begin(&first, 2, 0);
+    begin(&first, 0x1000, 0);
+    begin(&second, 2, 0);
+    ls_before_capture(&first); /* an exception left that call */
+    assert_int_equal(ls_capturing, 4);
+    ls_capture_thread_gone(first.tid); /* other streams outlive their threads */
+    assert_int_equal(ls_capturing, 2);
+    end(&second, 0x1000, 0);
+    end(&second, 2, 0);
+    assert_int_equal(ls_capturing, 0);
+}
+
+static void test_more_captures_than_places(void **state) {
+    (void)state;
+    for (uint64_t stream = 1; stream <= 200; stream++)
+        begin(&first, stream << 12, 0);
+    assert_int_equal(ls_capturing, 64);
+    for (uint64_t stream = 1; stream <= 200; stream++)
+        end(&first, stream << 12, 0);
     assert_int_equal(ls_capturing, 0);
 }
 
@@ -140,7 +222,10 @@ int main(void) {
         cmocka_unit_test(test_known_marks_across_words),
         cmocka_unit_test(test_known_ignores_what_cannot_be),
         cmocka_unit_test(test_asked_is_apart_from_known),
-        cmocka_unit_test(test_capture_counts),
+        cmocka_unit_test_setup(test_captures, no_captures),
+        cmocka_unit_test_setup(test_captures_that_end_otherwise, no_captures),
+        cmocka_unit_test_setup(test_captures_of_own_streams, no_captures),
+        cmocka_unit_test_setup(test_more_captures_than_places, no_captures),
         cmocka_unit_test(test_device_follows_successful_calls),
         cmocka_unit_test(test_rows_have_the_fields_of_their_class),
     };

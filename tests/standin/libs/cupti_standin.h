@@ -65,6 +65,8 @@ int cp_misuse(const char *name, int allowed);
 /* An exported function that may be called in `allowed` of a client's functions as well. */
 #define CP_ENTER(call, allowed)                                                                    \
     LIB_ENTER(call);                                                                               \
+    if (standin_capturing())                                                                       \
+        standin_put(&call, "capturing", 1);                                                        \
     if (!call.fault)                                                                               \
     call.fault = cp_misuse(__func__, allowed)
 #define CP_EVERYWHERE (CP_CALLBACK | CP_REQUEST | CP_COMPLETE)
