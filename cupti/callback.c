@@ -83,6 +83,12 @@ static void drop_stale(struct ls_thread *self) {
     }
 }
 
+uintptr_t ls_cupti_outer(struct ls_thread *self) {
+    if (self->inside.claimed >= BEGUN)
+        drop_stale(self);
+    return self->frame;
+}
+
 /* Of the runtime or the driver: what CUPTI tells of. */
 static bool is_cuda(enum ls_api api) {
     return ls_api_info[api].lib == LS_LIB_CUDART || ls_api_info[api].lib == LS_LIB_CUDA;

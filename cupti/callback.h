@@ -16,4 +16,9 @@
 
 void ls_cupti_callback(void *user, int domain, uint32_t id, const void *data);
 
+/* Where the recorded call runs that a new one seems to be inside of (self->frame); 0 where that is
+ * one that CUPTI alone told of and whose end it will never tell, since we stepped aside. */
+struct ls_thread;
+uintptr_t ls_cupti_outer(struct ls_thread *self);
+
 #endif

@@ -18,6 +18,7 @@
 #include "ask.h"
 #include "census.h"
 #include "clock.h"
+#include "cupti/callback.h"
 #include "kernels.h"
 #include "layoutspy/api.h"
 #include "on_call.h"
@@ -103,7 +104,10 @@ LS_INLINE void ls_begin(struct ls_call *call, struct ls_thread *self, enum ls_ap
     call->self = self;
     /* The stack grows down: a recorded call still runs around us unless its frame is gone (an
      * exception or longjmp left it). */
-    call->outer = (uintptr_t)frame < self->frame ? self->frame : 0;
+    uintptr_t outer = self->frame;
+    if (__builtin_expect((uintptr_t)frame < outer, 0))
+        outer = ls_cupti_outer(self);
+    call->outer = (uintptr_t)frame < outer ? outer : 0;
     self->frame = (uintptr_t)frame;
     call->around = call->outer ? self->inside : (struct ls_inside){0};
     self->inside = (struct ls_inside){.api = (uint16_t)api};

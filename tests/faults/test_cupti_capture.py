@@ -165,3 +165,21 @@ def test_another_client_in_a_capture(start):
     trace = program.end()
     assert [state for state, in trace.rows("SELECT state FROM gpu_state ORDER BY ts_ns, id")] == [1, 2, 1]
     assert [timed(trace, size) for size in (1000, 2000, 3000)] == [COPIES, 0, COPIES]
+
+
+def test_a_call_that_never_ends_for_us(start):
+    """A call that only CUPTI sees lasts over a stop and a start: later ones are not inside of it."""
+    program = start(STANDIN_DELAY_US=2500000)
+    program.do("copies 1000")
+    program.send("pass")
+    time.sleep(0.5)
+    for action in "stop", "start":
+        asked = program.ctl(action)
+        assert asked.wait(10) == 0
+        asked.communicate()
+    assert program.answer() == ["pass", "0"]
+    program.do("copies 2000")
+    trace = program.end()
+    assert trace.lost().get("cupti-calls") == 1
+    assert (recorded(trace, 2000), timed(trace, 2000)) == (COPIES, COPIES)
+    assert flagged_since(trace, NESTED, 1001) == 0
