@@ -6,7 +6,6 @@
 #include <errno.h>
 #include <stdatomic.h>
 #include <string.h>
-#include <sys/mman.h>
 
 #include "abi.h"
 #include "client.h"
@@ -14,6 +13,7 @@
 #include "kernels.h"
 #include "layoutspy/table.h"
 #include "names.h"
+#include "pages.h"
 #include "rows.h"
 #include "wrap.h"
 
@@ -43,9 +43,7 @@ struct ls_cupti_call {
 static struct ls_cupti_call *open_calls(struct ls_thread *self) {
     if (self->cupti)
         return self->cupti;
-    void *map =
-        mmap(NULL, sizeof *self->cupti, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    self->cupti = map == MAP_FAILED ? NULL : map;
+    self->cupti = ls_map_pages(sizeof *self->cupti);
     if (self->cupti)
         self->cupti->turn = ls_client_turn();
     return self->cupti;

@@ -18,7 +18,6 @@
 #include "spool.h"
 
 #define PAGE 4096u
-#define LONGEST (64u << 10) /* more without an end is no name */
 
 static struct ls_intern names;
 
@@ -57,7 +56,7 @@ static uint32_t number(struct ls_thread *self, const char *name, size_t length) 
 }
 
 uint32_t ls_kernel_named(struct ls_thread *self, const char *name) {
-    return number(self, name, strlen(name));
+    return number(self, name, strnlen(name, LS_KERNEL_NAME_MOST));
 }
 
 static bool is_text(const char *text, size_t length) {
@@ -67,12 +66,13 @@ static bool is_text(const char *text, size_t length) {
     return true;
 }
 
-/* The length of the text that can be read there; 0: none, or no end, or no text. */
+/* The length of the text that can be read there, cut; 0: none, or no end, or no text. */
 static size_t readable_length(const char *name) {
     uintptr_t at = (uintptr_t)name;
     if (at < PAGE || at >= (uintptr_t)1 << 47)
         return 0;
-    for (size_t length = 0; length < LONGEST;) {
+    size_t length = 0;
+    while (length < LS_KERNEL_NAME_MOST) {
         size_t room = PAGE - at % PAGE;
         if (!ls_is_readable(at & ~(uintptr_t)7))
             return 0;
@@ -81,10 +81,10 @@ static size_t readable_length(const char *name) {
             return 0;
         length += part;
         if (part < room)
-            return length;
+            break;
         at += room;
     }
-    return 0;
+    return length < LS_KERNEL_NAME_MOST ? length : LS_KERNEL_NAME_MOST;
 }
 
 uint32_t ls_kernel_told(struct ls_thread *self, struct ls_names_seen *seen, const char *name) {

@@ -10,11 +10,12 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <string.h>
-#include <sys/mman.h>
 
 #include "common/kernel_words.h"
 #include "cupti/names.h"
+#include "intern.h"
 #include "lock.h"
+#include "pages.h"
 #include "spool.h"
 
 #define TABLE_SIZE (1u << 18)
@@ -34,7 +35,7 @@ struct entry {
 static struct entry *_Atomic table;
 static uint32_t used;
 static _Atomic uint32_t next_id = 1;
-static _Atomic bool overfull; /* some registration found no room: launches without a name */
+static _Atomic bool overfull; /* some name found no room: launches without one */
 
 static uint32_t home(uintptr_t key) {
     return (uint32_t)((key * 0x9e3779b97f4a7c15u) >> 40) & (TABLE_SIZE - 1);
@@ -60,11 +61,10 @@ static struct entry *find_or_make(uintptr_t key) {
         return entry;
     struct entry *entries = atomic_load(&table);
     if (!entries) {
-        void *map = mmap(NULL, TABLE_SIZE * sizeof *entries, PROT_READ | PROT_WRITE,
-                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-        if (map == MAP_FAILED)
+        entries = ls_map_pages(TABLE_SIZE * sizeof *entries);
+        if (!entries)
             return NULL;
-        atomic_store(&table, (entries = map));
+        atomic_store(&table, entries);
     }
     if (used >= TABLE_FULL)
         return NULL;
@@ -126,26 +126,63 @@ void ls_kernel_alias(const void *handle, const void *stub) {
     ls_unlock(LS_LOCK_KERNELS);
 }
 
-/* Memory for names that nobody else keeps; the lock is held. Handles are few and mostly get the
- * name that they had: nothing is given back. NULL: none is left. */
-static const char *copy_of(const char *name) {
-    enum { BLOCK = 64 << 10 };
-    static char *block;
-    static size_t left;
-    size_t size = strlen(name) + 1;
-    if (size > BLOCK / 4)
+/*
+ * Names that nobody else keeps, each once: a module that is loaded again hands out other handles
+ * under the same names. Nothing is given back, so there is an end. The lock is held.
+ */
+#define COPIES_SIZE (1u << 16)
+#define COPIES_FULL (COPIES_SIZE / 4 * 3)
+#define COPIES_MOST (32u << 20) /* bytes */
+static struct {
+    const char **at; /* by hash; NULL: free */
+    uint32_t used;
+    size_t bytes;
+    char *block; /* for the next ones */
+    size_t left;
+} copies;
+
+/* Room that stays; NULL: none. */
+static char *keep(size_t size) {
+    enum { BLOCK = 4 * LS_KERNEL_NAME_MOST };
+    if (copies.bytes + size > COPIES_MOST)
         return NULL;
-    if (size > left) {
-        void *map = mmap(NULL, BLOCK, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-        if (map == MAP_FAILED)
+    if (size > copies.left) {
+        char *block = ls_map_pages(BLOCK);
+        if (!block)
             return NULL;
-        block = map;
-        left = BLOCK;
+        copies.block = block;
+        copies.left = BLOCK;
     }
-    char *copy = block;
-    block += size;
-    left -= size;
-    return memcpy(copy, name, size);
+    char *place = copies.block;
+    copies.block += size;
+    copies.left -= size;
+    copies.bytes += size;
+    return place;
+}
+
+static bool is_name(const char *kept, const char *name, size_t length) {
+    return strncmp(kept, name, length) == 0 && kept[length] == 0;
+}
+
+/* NULL: there is no room. */
+static const char *copy_of(const char *name) {
+    size_t length = strnlen(name, LS_KERNEL_NAME_MOST - 1);
+    if (!copies.at && !(copies.at = ls_map_pages(COPIES_SIZE * sizeof *copies.at)))
+        return NULL;
+    uint64_t hash = length;
+    for (size_t i = 0; i < length; i++)
+        hash = ls_hash_word(hash, (unsigned char)name[i]);
+    uint32_t i = (uint32_t)(hash >> 32) & (COPIES_SIZE - 1);
+    for (; copies.at[i]; i = (i + 1) & (COPIES_SIZE - 1))
+        if (is_name(copies.at[i], name, length))
+            return copies.at[i];
+    char *copy = copies.used < COPIES_FULL ? keep(length + 1) : NULL;
+    if (!copy)
+        return NULL;
+    memcpy(copy, name, length);
+    copy[length] = 0;
+    copies.used++;
+    return copies.at[i] = copy;
 }
 
 void ls_kernel_name(const void *handle, const char *name) {
@@ -153,32 +190,30 @@ void ls_kernel_name(const void *handle, const char *name) {
         return;
     ls_lock(LS_LOCK_KERNELS);
     struct entry *entry = find_or_make((uintptr_t)handle);
-    const char *had = entry ? atomic_load(&entry->name) : NULL;
-    if (entry && (!had || atomic_load(&entry->alias) || strcmp(had, name) != 0)) {
+    const char *had = entry ? atomic_load(&entry->name) : NULL, *now = had;
+    if (entry &&
+        (!had || atomic_load(&entry->alias) || strncmp(had, name, LS_KERNEL_NAME_MOST - 1) != 0)) {
         atomic_store(&entry->id, 0); /* of another module at a reused address */
         atomic_store(&entry->alias, 0);
-        atomic_store(&entry->name, copy_of(name));
-    } else if (!entry) {
-        atomic_store(&overfull, true);
+        atomic_store(&entry->name, now = copy_of(name));
     }
+    if (!now)
+        atomic_store(&overfull, true);
     ls_unlock(LS_LOCK_KERNELS);
 }
 
 uint32_t ls_kernel_define(struct ls_thread *self, const char *name) {
-    size_t length = strlen(name);
-    const size_t longest = LS_RECORD_LARGEST - sizeof(struct ls_rec_kernel) - 8;
-    if (length > longest)
-        length = longest;
+    size_t length = strnlen(name, LS_RECORD_LARGEST - sizeof(struct ls_rec_kernel) - 8);
     uint32_t size = (uint32_t)(sizeof(struct ls_rec_kernel) + length + 1 + 7) & ~7u;
     struct ls_rec_kernel *record = ls_spool_reserve(self, size);
     if (!record)
         return 0;
-    uint32_t id = atomic_fetch_add(&next_id, 1) << 1 | ls_kernel_moves(name);
     memset(record, 0, size);
     record->head.size = (uint16_t)size;
     record->head.type = LS_REC_KERNEL;
-    record->id = id;
     memcpy(record->name, name, length);
+    uint32_t id = atomic_fetch_add(&next_id, 1) << 1 | ls_kernel_moves(record->name);
+    record->id = id;
     ls_spool_commit(self, size);
     return id;
 }
@@ -209,16 +244,15 @@ bool ls_kernel_is_stub(const void *function) {
 
 uint32_t ls_kernel(const void *stub_or_handle) {
     struct entry *entry = find_named(stub_or_handle);
-    if (!entry) {
-        if (atomic_load_explicit(&overfull, memory_order_relaxed) && ls_self)
-            ls_spool_lost(ls_self, LS_LOST_KERNELS, 1);
-        return 0;
-    }
-    uint32_t id = atomic_load_explicit(&entry->id, memory_order_acquire);
-    const char *name = atomic_load_explicit(&entry->name, memory_order_acquire);
-    if (id || !name)
+    uint32_t id = entry ? atomic_load_explicit(&entry->id, memory_order_acquire) : 0;
+    if (id || !ls_self)
         return id;
-    return ls_self ? define(ls_self, entry, name) : 0;
+    const char *name = entry ? atomic_load_explicit(&entry->name, memory_order_acquire) : NULL;
+    if (name)
+        return define(ls_self, entry, name);
+    if (atomic_load_explicit(&overfull, memory_order_relaxed))
+        ls_spool_lost(ls_self, LS_LOST_KERNELS, 1);
+    return 0;
 }
 
 void ls_kernels_fork_reset(void) {

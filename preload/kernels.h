@@ -17,7 +17,12 @@ void ls_kernel_register(void *module, const void *stub, const char *name);
 void ls_kernel_unregister(void *module);
 void ls_kernel_alias(const void *handle, const void *stub);
 
-/* The driver's modules and libraries name the functions that they hand out. The name is copied. */
+/* A name that is longer is cut: to be told from others, and in its KERNEL record still shorter. */
+#define LS_KERNEL_NAME_MOST (64u << 10)
+
+/* The driver's modules and libraries name the functions that they hand out. The name is copied,
+ * once however many handles have it; where there is no room left, launches are counted (`kernels`).
+ */
 void ls_kernel_name(const void *handle, const char *name);
 
 /* The number of a launched kernel, by stub or handle; 0: its registration was not seen. Inside a

@@ -36,6 +36,36 @@ static void test_names_that_are_none(void **state) {
     free(seen);
 }
 
+/* The first 64 KiB tell a name from others: read from a record or given by a launch, wherever it
+ * lies within its page, and whether or not it ends soon after. */
+static void test_long_names(void **state) {
+    (void)state;
+    enum { MOST = 64 << 10, ROOM = MOST + 3 * 4096 };
+    char *map = mmap(NULL, ROOM, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    assert_true(map != MAP_FAILED);
+    ls_self->busy = true;
+    struct ls_names_seen *seen = calloc(1, sizeof *seen);
+    for (size_t at = 0; at < 4096; at += 1365) {
+        for (long more = -2; more <= 2; more++) {
+            memset(map, 'n', ROOM);
+            map[at + MOST + (size_t)more] = 0;
+            memset(seen, 0, sizeof *seen);
+            uint32_t id = ls_kernel_told(ls_self, seen, map + at);
+            assert_int_not_equal(id, 0);
+            assert_int_equal(ls_kernel_named(ls_self, map + at), id);
+        }
+    }
+    assert_int_equal(kernels, 3); /* two that are shorter, and one */
+    memset(map, 'n', ROOM);
+    map[ROOM - 1] = 0;
+    map[100] = 'm';
+    memset(seen, 0, sizeof *seen);
+    assert_int_equal(ls_kernel_told(ls_self, seen, map), 4);
+    assert_int_equal(ls_kernel_named(ls_self, map), 4);
+    munmap(map, ROOM);
+    free(seen);
+}
+
 /* By what is written there: at another place the same number, another name at the same place
  * another one, as far as a buffer goes. */
 static void test_names_by_content(void **state) {
@@ -74,6 +104,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(test_names_that_are_none, forget),
         cmocka_unit_test_setup(test_names_by_content, forget),
+        cmocka_unit_test_setup(test_long_names, forget),
         cmocka_unit_test_setup(test_many_names, forget),
     };
     return cmocka_run_group_tests(tests, NULL, let_go);

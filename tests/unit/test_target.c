@@ -6,11 +6,15 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
+#include <string.h>
 
 #include <cmocka.h>
 
+#include "preload/kernels.h"
 #include "preload/known.h"
 #include "preload/on_call.h"
+#include "preload/state.h"
 
 #define MIB (1ull << 20)
 #define BASE 0x7f0000000000ull /* on a 2 MiB border */
@@ -169,6 +173,49 @@ static void test_more_captures_than_places(void **state) {
     assert_int_equal(ls_capturing, 0);
 }
 
+/* ---- names of the driver's functions ---- */
+
+static size_t mapped(void) {
+    size_t pages = 0;
+    FILE *file = fopen("/proc/self/statm", "r");
+    assert_non_null(file);
+    assert_int_equal(fscanf(file, "%zu", &pages), 1);
+    fclose(file);
+    return pages * 4096;
+}
+
+/* Ever new handles under the same names, as a module has that is loaded again and again: kept once.
+ */
+static void test_a_name_is_kept_once(void **state) {
+    (void)state;
+    static char name[4000];
+    memset(name, 'n', sizeof name - 1);
+    ls_kernel_name((void *)0x10, name);
+    size_t before = mapped();
+    for (uintptr_t handle = 2; handle < 20000; handle++)
+        ls_kernel_name((void *)(handle << 4), name);
+    assert_true(mapped() - before < 16 * MIB);
+}
+
+/* Ever new names, too: an end, and launches without a name are counted. */
+static void test_names_without_end(void **state) {
+    (void)state;
+    static struct ls_spool_header header;
+    static char name[4000];
+    size_t before = mapped();
+    memset(name, 'n', sizeof name - 1);
+    for (uintptr_t handle = 30000; handle < 50000; handle++) {
+        name[snprintf(name, sizeof name, "%lu", (unsigned long)handle)] = 'n';
+        ls_kernel_name((void *)(handle << 4), name);
+    }
+    assert_true(mapped() - before < 48 * MIB);
+    ls_session.header = &header;
+    ls_self = &first;
+    assert_int_equal(ls_kernel((void *)(49999ul << 4)), 0);
+    assert_int_equal(header.lost[LS_LOST_KERNELS], 1);
+    ls_self = NULL;
+}
+
 static void test_device_follows_successful_calls(void **state) {
     (void)state;
     struct ls_thread thread = {.device = 1};
@@ -180,6 +227,13 @@ static void test_device_follows_successful_calls(void **state) {
     assert_int_equal(thread.device, 1);
     ls_on_device(&thread, LS_API_cudaSetDevice, 0, field);
     assert_int_equal(thread.device, 3);
+}
+
+static void test_a_grid_is_cut_to_its_place(void **state) {
+    (void)state;
+    assert_true(LS_DIM3(INT32_MAX, 65535, 65535) == 0xffffffff7fffffff);
+    assert_true(LS_DIM3(1, 0x12345, 2) == 0x0002234500000001); /* such a launch is refused */
+    assert_true(LS_DIM3(1, 3, 0x12345) == 0x2345000300000001);
 }
 
 /* Each class that the target tracks must find the fields it needs in each of its rows. */
@@ -226,7 +280,10 @@ int main(void) {
         cmocka_unit_test_setup(test_captures_that_end_otherwise, no_captures),
         cmocka_unit_test_setup(test_captures_of_own_streams, no_captures),
         cmocka_unit_test_setup(test_more_captures_than_places, no_captures),
+        cmocka_unit_test(test_a_name_is_kept_once),
+        cmocka_unit_test(test_names_without_end),
         cmocka_unit_test(test_device_follows_successful_calls),
+        cmocka_unit_test(test_a_grid_is_cut_to_its_place),
         cmocka_unit_test(test_rows_have_the_fields_of_their_class),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
