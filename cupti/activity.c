@@ -1,9 +1,14 @@
 /*
  * activity.c - see activity.h.
  *
- * Buffers lie in one mapping and are known by their address. Free ones are on one of two stacks,
- * those whose pages are there and those whose pages are not, both without a lock. A buffer is
- * cleared by the thread that has read it, never by the one that asks for it.
+ * Buffers lie in two mappings, large ones and small ones, and are known by their address. Free ones
+ * are on stacks, large ones whose pages are there, large ones whose pages are not, and small ones,
+ * all without a lock. A buffer is cleared by the thread that has read it, never by the one that
+ * asks for it.
+ *
+ * Where there is none, CUPTI is given NULL. Versions before CUDA 12.9 may crash on that (Kineto's
+ * sources say so), so these are given the scrap buffer, again and again: what several threads write
+ * there at once is worth nothing, and is counted as far as it can be told apart.
  */
 #include "activity.h"
 
@@ -13,7 +18,9 @@
 #include <sys/mman.h>
 
 #include "abi.h"
+#include "describe.h"
 #include "load.h"
+#include "pages.h"
 #include "spool.h"
 #include "state.h"
 #include "wrap.h"
@@ -24,8 +31,9 @@
 
 #define PAGE 4096u
 #define READING_SIZE ((sizeof(struct ls_gpu_reading) + PAGE - 1) / PAGE * PAGE)
-#define STRIDE (LS_BUFFER_SIZE + READING_SIZE) /* behind each buffer, what reading it needs */
-#define FEW (LS_BUFFERS_WARM / 2)              /* warm ones: another one is warmed up */
+#define COUNT (LS_BUFFERS + LS_SMALL_BUFFERS)
+#define TAKES_NONE 27             /* cuptiGetVersion() from which on NULL is taken */
+#define FEW (LS_BUFFERS_WARM / 2) /* warm ones: another one is warmed up */
 
 enum buffer_state { FREE, OUT, READING };
 
@@ -36,25 +44,53 @@ struct stack {
     _Atomic int32_t count; /* about */
 };
 
-static uint8_t *base; /* NULL: not prepared */
-static struct stack warm, cold;
-static _Atomic uint32_t next[LS_BUFFERS + 1];
-static _Atomic int state[LS_BUFFERS + 1]; /* enum buffer_state */
-static _Atomic uint64_t refused;          /* requests, not told yet */
-static _Atomic uint64_t ignored;
+/* Behind each buffer lies what reading it needs. */
+struct region {
+    uint8_t *base; /* NULL: not mapped */
+    size_t size;   /* of each buffer */
+    uint32_t first, count;
+};
+
+static struct region large = {.size = LS_BUFFER_SIZE, .first = 1, .count = LS_BUFFERS};
+static struct region small = {
+    .size = LS_SMALL_SIZE, .first = LS_BUFFERS + 1, .count = LS_SMALL_BUFFERS};
+static uint8_t *scrap;   /* NULL: there is none, */
+static bool gives_scrap; /* and this version needs none */
+static struct stack warm, cold, used_small;
+static _Atomic uint32_t new_small; /* small ones that were never given out: from here on */
+static _Atomic uint32_t next[COUNT + 1];
+static _Atomic int state[COUNT + 1]; /* enum buffer_state */
+static _Atomic uint64_t refused;     /* requests, not told yet */
 static _Atomic(ls_cupti_completed_fn) foreign;
-static void *_Atomic subscriber; /* see ls_activity_reads_as() */
-static _Atomic int out;          /* buffers that are OUT */
+static void *_Atomic subscriber;      /* see ls_activity_reads_as() */
+static _Atomic int out;               /* buffers that are OUT */
+static _Atomic uint64_t told_ignored; /* the session that was told of records that are not ours */
+
+static const struct region *region_of(uint32_t index) {
+    return index < small.first ? &large : &small;
+}
+
+static size_t stride_of(const struct region *region) {
+    return region->size + READING_SIZE;
+}
 
 static uint8_t *buffer_of(uint32_t index) {
-    return base + (size_t)(index - 1) * STRIDE;
+    const struct region *region = region_of(index);
+    return region->base + (index - region->first) * stride_of(region);
+}
+
+/* 0: none of this region. */
+static uint32_t index_in(const struct region *region, const uint8_t *buffer) {
+    uintptr_t at = (uintptr_t)buffer - (uintptr_t)region->base;
+    size_t stride = stride_of(region);
+    bool ours = region->base && at < region->count * stride && at % stride == 0;
+    return ours ? region->first + (uint32_t)(at / stride) : 0;
 }
 
 /* 0: not one of ours. */
 static uint32_t index_of(const uint8_t *buffer) {
-    uintptr_t at = (uintptr_t)buffer - (uintptr_t)base;
-    bool ours = base && at < (uintptr_t)LS_BUFFERS * STRIDE && at % STRIDE == 0;
-    return ours ? (uint32_t)(at / STRIDE) + 1 : 0;
+    uint32_t index = index_in(&large, buffer);
+    return index ? index : index_in(&small, buffer);
 }
 
 /* ---- free buffers ---- */
@@ -91,14 +127,23 @@ static void warm_up(uint8_t *buffer) {
 /* Free again: zeroed as far as CUPTI may have written, by giving the pages back where there are
  * enough warm ones. */
 static void give_back(uint32_t index, size_t used) {
+    const struct region *region = region_of(index);
     uint8_t *buffer = buffer_of(index);
-    bool cools = atomic_load(&warm.count) >= LS_BUFFERS_WARM &&
-                 madvise(buffer, LS_BUFFER_SIZE, MADV_DONTNEED) == 0;
+    bool cools = (region == &small || atomic_load(&warm.count) >= LS_BUFFERS_WARM) &&
+                 madvise(buffer, stride_of(region), MADV_DONTNEED) == 0;
     /* A record that was begun and is not valid yet may lie behind the others. */
     if (!cools)
-        memset(buffer, 0, used + PAGE < LS_BUFFER_SIZE ? used + PAGE : LS_BUFFER_SIZE);
+        memset(buffer, 0, used + PAGE < region->size ? used + PAGE : region->size);
     atomic_store(&state[index], FREE);
-    push(cools ? &cold : &warm, index);
+    push(region == &small ? &used_small : cools ? &cold : &warm, index);
+}
+
+static uint32_t take_small(void) {
+    uint32_t index = pop(&used_small);
+    if (index || !small.base || atomic_load(&new_small) >= LS_SMALL_BUFFERS)
+        return index;
+    uint32_t n = atomic_fetch_add(&new_small, 1);
+    return n < LS_SMALL_BUFFERS ? small.first + n : 0;
 }
 
 /* Few are left: have one ready before the next request. Not in a thread that is inside a call of
@@ -113,14 +158,16 @@ static void keep_warm(const struct ls_thread *self) {
     push(&warm, index);
 }
 
-bool ls_activity_prepare(void) {
-    if (base)
-        return true;
-    void *map = mmap(NULL, LS_BUFFERS * STRIDE, PROT_READ | PROT_WRITE,
-                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (map == MAP_FAILED)
+static bool takes_none(void) {
+    uint32_t version = 0;
+    return ls_cupti.cuptiGetVersion(&version) == LS_CUPTI_OK && version >= TAKES_NONE;
+}
+
+static bool make_buffers(void) {
+    large.base = ls_map_pages(LS_BUFFERS * stride_of(&large));
+    if (!large.base)
         return false;
-    base = map;
+    small.base = ls_map_pages(LS_SMALL_BUFFERS * stride_of(&small)); /* without them if need be */
     for (uint32_t index = LS_BUFFERS; index > 0; index--) {
         if (index <= LS_BUFFERS_WARM)
             warm_up(buffer_of(index));
@@ -129,12 +176,21 @@ bool ls_activity_prepare(void) {
     return true;
 }
 
+bool ls_activity_prepare(void) {
+    if (!large.base && !make_buffers())
+        return false;
+    gives_scrap = !takes_none();
+    if (gives_scrap && !scrap)
+        scrap = ls_map_pages(LS_SMALL_SIZE);
+    return true;
+}
+
 void ls_activity_reclaim(void) {
-    for (uint32_t index = 1; index <= LS_BUFFERS; index++) {
+    for (uint32_t index = 1; index <= COUNT; index++) {
         int expected = OUT;
         if (atomic_compare_exchange_strong(&state[index], &expected, READING)) {
             atomic_fetch_sub(&out, 1);
-            give_back(index, LS_BUFFER_SIZE);
+            give_back(index, region_of(index)->size);
         }
     }
 }
@@ -143,14 +199,18 @@ void ls_activity_requested(uint8_t **buffer, size_t *size, size_t *records) {
     uint32_t index = pop(&warm);
     if (!index)
         index = pop(&cold);
+    if (!index)
+        index = take_small();
     *records = 0; /* as many as fit */
-    *size = index ? LS_BUFFER_SIZE : 0;
-    *buffer = index ? buffer_of(index) : NULL;
     if (index) {
         atomic_fetch_add(&out, 1);
         atomic_store(&state[index], OUT);
+        *buffer = buffer_of(index);
+        *size = region_of(index)->size;
     } else {
-        atomic_fetch_add(&refused, 1);
+        *buffer = gives_scrap ? scrap : NULL;
+        *size = *buffer ? LS_SMALL_SIZE : 0;
+        atomic_fetch_add(&refused, *buffer == NULL);
     }
 }
 
@@ -197,7 +257,8 @@ static void tell_dropped(struct ls_thread *self, void *context, uint32_t stream)
         ls_spool_lost(self, LS_LOST_GPU_RECORDS, dropped);
 }
 
-/* Nobody here can write: the thread is inside layoutspy itself, or has no memory for its state. */
+/* Nobody here can write: the thread is inside layoutspy itself, or has no memory for its state. Or
+ * it is the scrap buffer, of which nobody can read more than that. */
 static void count_lost(uint8_t *buffer, size_t valid) {
     uint64_t epoch = atomic_load(&ls_live->epoch), lost = 0;
     const uint8_t *record = NULL;
@@ -205,7 +266,17 @@ static void count_lost(uint8_t *buffer, size_t valid) {
         return;
     while (valid && next_record(buffer, valid, &record) == LS_CUPTI_OK)
         lost++;
+    lost = valid && !lost ? 1 : lost;
     atomic_fetch_add(&ls_session.header->lost[LS_LOST_GPU_RECORDS], lost);
+}
+
+/* Of kinds that are none of ours: somebody who cannot be seen (manners.h) has switched them on. */
+static void tell_ignored(struct ls_thread *self) {
+    uint64_t epoch = atomic_load(&ls_live->epoch);
+    if (atomic_exchange(&told_ignored, epoch) != epoch)
+        ls_describe_coverage(self, "cupti", "partial",
+                             "another CUPTI client, which could not be seen, has switched on "
+                             "records of its own: they came to layoutspy and are left out");
 }
 
 static void take(void *context, uint32_t stream, uint32_t index, size_t valid) {
@@ -216,11 +287,12 @@ static void take(void *context, uint32_t stream, uint32_t index, size_t valid) {
         give_back(index, valid);
         return;
     }
-    struct ls_gpu_reading *reading = (void *)(buffer + LS_BUFFER_SIZE);
+    struct ls_gpu_reading *reading = (void *)(buffer + region_of(index)->size);
     ls_busy(self);
     ls_gpu_clock_if_due(self);
     ls_activity_read(self, reading, buffer, valid);
-    atomic_fetch_add(&ignored, reading->ignored);
+    if (reading->ignored)
+        tell_ignored(self);
     memset(reading, 0, sizeof *reading);
     tell_dropped(self, context, stream);
     give_back(index, valid);
@@ -233,11 +305,14 @@ void ls_activity_completed(void *context, uint32_t stream, uint8_t *buffer, size
     int saved = errno, expected = OUT;
     uint32_t index = index_of(buffer);
     ls_cupti_completed_fn owner = atomic_load(&foreign);
-    if (!index && owner && buffer)
+    if (buffer && buffer == scrap)
+        count_lost(buffer, valid < LS_SMALL_SIZE ? valid : LS_SMALL_SIZE);
+    else if (!index && owner && buffer)
         owner(context, stream, buffer, size, valid);
     else if (index && atomic_compare_exchange_strong(&state[index], &expected, READING)) {
         atomic_fetch_sub(&out, 1);
-        take(context, stream, index, valid < LS_BUFFER_SIZE ? valid : LS_BUFFER_SIZE);
+        size_t most = region_of(index)->size;
+        take(context, stream, index, valid < most ? valid : most);
     }
     errno = saved;
 }
@@ -252,8 +327,4 @@ int ls_activity_out(void) {
 
 void ls_activity_foreign(void (*completed)(void *, uint32_t, uint8_t *, size_t, size_t)) {
     atomic_store(&foreign, completed);
-}
-
-uint64_t ls_activity_ignored(void) {
-    return atomic_load(&ignored);
 }

@@ -3,7 +3,8 @@
  *
  * Buffers are of our own pages and lie ready before CUPTI asks for one; a request on a program's
  * thread allocates nothing, takes no lock and makes no system call. What finds no buffer is lost
- * and counted (`gpu-records`). Threads: whichever CUPTI calls us in (its own, one that launches
+ * and counted (`gpu-records`); versions before CUDA 12.9, which a refusal may end, then write it
+ * into one that nobody reads. Threads: whichever CUPTI calls us in (its own, one that launches
  * work, one that flushes; the latter must not be busy, or what it is handed is lost). Not
  * async-signal-safe, but for ls_activity_requested(). errno is kept.
  */
@@ -19,11 +20,14 @@
 /*
  * Large enough that a request is rare (512 KiB hold 2,500 kernels) and small enough that records
  * are not held back for long. Memory is used only as far as buffers are: WARM lie ready with their
- * pages, and beyond them pages come at the first touch and go when the buffer comes back.
+ * pages, and beyond them pages come at the first touch and go when the buffer comes back. CUPTI
+ * keeps one for each thread that makes calls: where more than 256 do, the others get small ones.
  */
 #define LS_BUFFER_SIZE (512u << 10)
 #define LS_BUFFERS 256
 #define LS_BUFFERS_WARM 8
+#define LS_SMALL_SIZE (16u << 10)
+#define LS_SMALL_BUFFERS 4096
 
 /* Memory for the buffers; before the first ls_activity_requested(), at the start of a recording.
  * False: none. */
@@ -41,20 +45,17 @@ void ls_activity_foreign(void (*completed)(void *, uint32_t, uint8_t *, size_t, 
 /* Whose records they are: of a subscriber that is one of several (CUPTI 13.3); NULL: nobody's. */
 void ls_activity_reads_as(void *subscriber);
 
-/* Buffers of ours that CUPTI has. */
+/* Buffers of ours that CUPTI has, whose records are awaited. */
 int ls_activity_out(void);
 
 /* CUPTI is gone, and with it what it had: buffers that are out are taken back unread. Nothing of
  * CUPTI's may run. */
 void ls_activity_reclaim(void);
 
-/* Records of kinds that are none of ours, so far: another client has switched them on. */
-uint64_t ls_activity_ignored(void);
-
 /* While a buffer is read. */
 struct ls_gpu_reading {
     struct ls_names_seen names;
-    uint64_t ignored;
+    uint64_t ignored; /* records of kinds that are none of ours */
 };
 
 /* The records of a buffer, one by one, into the spool of `self`, which is busy. `reading` is

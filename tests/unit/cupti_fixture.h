@@ -21,6 +21,7 @@
 #include "cupti/abi.h"
 #include "cupti/activity.h"
 #include "cupti/load.h"
+#include "preload/describe.h"
 #include "preload/kernels.h"
 #include "preload/spool.h"
 #include "preload/state.h"
@@ -109,6 +110,13 @@ static int get_dropped(void *context, uint32_t stream, size_t *out) {
     return LS_CUPTI_OK;
 }
 
+static uint32_t cupti_version = 28; /* of CUDA 12.9, which takes a refusal */
+
+static int get_version(uint32_t *version) {
+    *version = cupti_version;
+    return LS_CUPTI_OK;
+}
+
 static int get_timestamp(uint64_t *ns) {
     *ns = ++gpu_now;
     return LS_CUPTI_OK;
@@ -144,6 +152,17 @@ void *ls_spool_reserve_slow(struct ls_thread *self) {
 void ls_spool_lost(struct ls_thread *self, enum ls_lost reason, uint64_t count) {
     assert_true(self->busy);
     atomic_fetch_add(&header.lost[reason], count);
+}
+
+static _Atomic unsigned coverage; /* lines of it */
+
+void ls_describe_coverage(struct ls_thread *self, const char *layer, const char *state,
+                          const char *detail) {
+    assert_true(self->busy);
+    assert_string_equal(layer, "cupti");
+    assert_string_equal(state, "partial");
+    assert_non_null(strstr(detail, "another CUPTI client"));
+    coverage++;
 }
 
 static _Atomic uint32_t kernels; /* names defined */
@@ -207,11 +226,12 @@ static int forget(void **state) {
     live_page.epoch++;
     full = nobody = false;
     dropped = 0;
-    kernels = 0;
+    kernels = coverage = 0;
     ls_kernel_names_fork_reset();
     ls_cupti.cuptiActivityGetNextRecord = next_by_size;
     ls_cupti.cuptiActivityGetNumDroppedRecords = get_dropped;
     ls_cupti.cuptiGetTimestamp = get_timestamp;
+    ls_cupti.cuptiGetVersion = get_version;
     ls_activity_foreign(NULL);
     ls_activity_prepare();
     return 0;

@@ -7,18 +7,29 @@
 #include <errno.h>
 #include <sched.h>
 
-static uint8_t *request(void) {
+#define ALL (LS_BUFFERS + LS_SMALL_BUFFERS)
+
+static uint8_t *request_of(size_t wanted) {
     uint8_t *buffer = NULL;
     size_t size = 1, records = 1;
     ls_activity_requested(&buffer, &size, &records);
     assert_int_equal(records, 0);
-    assert_int_equal(size, buffer ? LS_BUFFER_SIZE : 0);
+    assert_int_equal(size, buffer ? wanted : 0);
     assert_int_equal((uintptr_t)buffer % 8, 0);
     return buffer;
 }
 
-static bool is_zero(const uint8_t *buffer) {
-    return buffer[0] == 0 && memcmp(buffer, buffer + 1, LS_BUFFER_SIZE - 1) == 0;
+static uint8_t *request(void) {
+    return request_of(LS_BUFFER_SIZE);
+}
+
+/* The n-th of all that there are: large ones first. */
+static size_t size_of(unsigned n) {
+    return n < LS_BUFFERS ? LS_BUFFER_SIZE : LS_SMALL_SIZE;
+}
+
+static bool is_zero(const uint8_t *buffer, size_t size) {
+    return buffer[0] == 0 && memcmp(buffer, buffer + 1, size - 1) == 0;
 }
 
 /* `count` memsets, told apart by their value; returns the valid bytes. */
@@ -56,40 +67,67 @@ static void test_records_come_through(void **state) {
 /* Every buffer there is; each is used again, and is zeroed then. */
 static void test_exhausted(void **state) {
     (void)state;
-    static uint8_t *buffers[LS_BUFFERS];
+    enum { EACH_HAS = 10 };
+    static uint8_t *buffers[ALL];
     for (unsigned round = 0; round < 3; round++) {
-        for (unsigned i = 0; i < LS_BUFFERS; i++) {
-            buffers[i] = request();
+        for (unsigned i = 0; i < ALL; i++) {
+            buffers[i] = request_of(size_of(i));
             assert_non_null(buffers[i]);
-            assert_true(is_zero(buffers[i]));
+            assert_true(is_zero(buffers[i], size_of(i)));
             for (unsigned k = 0; k < i; k++)
-                assert_true(buffers[k] + LS_BUFFER_SIZE <= buffers[i] ||
-                            buffers[i] + LS_BUFFER_SIZE <= buffers[k]);
-            fill(buffers[i], i, 50);
+                assert_true(buffers[k] + size_of(k) <= buffers[i] ||
+                            buffers[i] + size_of(i) <= buffers[k]);
+            fill(buffers[i], i, EACH_HAS);
         }
         assert_null(request());
         assert_null(request());
+        assert_int_equal(ls_activity_out(), ALL);
         dropped = round ? 0 : 7; /* CUPTI's own count; where it has none, that of the requests */
-        for (unsigned i = 0; i < LS_BUFFERS; i++)
-            complete(buffers[i], 50 * image_types[T_MEMSET].size[V13_0]);
+        for (unsigned i = 0; i < ALL; i++)
+            complete(buffers[i], EACH_HAS * image_types[T_MEMSET].size[V13_0]);
         assert_int_equal(header.lost[LS_LOST_GPU_RECORDS], 7 + 2 * round);
+        assert_int_equal(ls_activity_out(), 0);
     }
-    assert_non_null(gpu(3 * LS_BUFFERS * 50 - 1));
-    assert_null(gpu(3 * LS_BUFFERS * 50));
+    assert_non_null(gpu(3 * ALL * EACH_HAS - 1));
+    assert_null(gpu(3 * ALL * EACH_HAS));
 }
 
 /* CUPTI without a count of what it drops. */
 static void test_refused_requests_count(void **state) {
     (void)state;
-    uint8_t *buffers[LS_BUFFERS];
+    static uint8_t *buffers[ALL];
     ls_cupti.cuptiActivityGetNumDroppedRecords = NULL;
-    for (unsigned i = 0; i < LS_BUFFERS; i++)
-        buffers[i] = request();
+    for (unsigned i = 0; i < ALL; i++)
+        buffers[i] = request_of(size_of(i));
     for (unsigned i = 0; i < 5; i++)
         assert_null(request());
-    for (unsigned i = 0; i < LS_BUFFERS; i++)
+    for (unsigned i = 0; i < ALL; i++)
         complete(buffers[i], 0);
     assert_int_equal(header.lost[LS_LOST_GPU_RECORDS], 5);
+}
+
+/* Versions that a refusal may end: what lies in the buffer that they get then is lost and counted.
+ */
+static void test_no_refusal_before_12_9(void **state) {
+    static uint8_t *buffers[ALL];
+    cupti_version = 26;
+    forget(state);
+    for (unsigned i = 0; i < ALL; i++)
+        buffers[i] = request_of(size_of(i));
+    uint8_t *scrap = request_of(LS_SMALL_SIZE);
+    assert_non_null(scrap);
+    assert_ptr_equal(request_of(LS_SMALL_SIZE), scrap);
+    complete(scrap, fill(scrap, 0, 12));
+    memset(scrap, 0xee, LS_SMALL_SIZE); /* another thread's, over it */
+    complete(scrap, LS_SMALL_SIZE + 4096);
+    complete(scrap, 0);
+    assert_int_equal(header.lost[LS_LOST_GPU_RECORDS], 13);
+    assert_null(gpu(0));
+    assert_int_equal(ls_activity_out(), ALL);
+    for (unsigned i = 0; i < ALL; i++)
+        complete(buffers[i], 0);
+    cupti_version = 28;
+    forget(state);
 }
 
 static uint8_t *foreign_buffer;
@@ -147,29 +185,38 @@ static void test_nobody_to_write(void **state) {
 
 static void test_reclaimed(void **state) {
     (void)state;
-    for (unsigned i = 0; i < LS_BUFFERS; i++)
-        fill(request(), i, 100);
+    static uint8_t *buffers[ALL];
+    for (unsigned i = 0; i < ALL; i++)
+        fill(request_of(size_of(i)), i, 100);
     assert_null(request());
     ls_activity_reclaim();
-    uint8_t *buffers[LS_BUFFERS];
-    for (unsigned i = 0; i < LS_BUFFERS; i++) {
-        buffers[i] = request();
+    for (unsigned i = 0; i < ALL; i++) {
+        buffers[i] = request_of(size_of(i));
         assert_non_null(buffers[i]);
-        assert_true(is_zero(buffers[i]));
+        assert_true(is_zero(buffers[i], size_of(i)));
     }
-    for (unsigned i = 0; i < LS_BUFFERS; i++)
+    for (unsigned i = 0; i < ALL; i++)
         complete(buffers[i], 0);
     assert_null(gpu(0));
 }
 
-static void test_ignored_kinds_are_counted(void **state) {
+static void test_ignored_kinds_are_told(void **state) {
     (void)state;
-    uint64_t before = ls_activity_ignored();
+    for (int i = 0; i < 3; i++) {
+        uint8_t *buffer = request();
+        begin_image(buffer, V13_0, T_API);
+        complete(buffer, image_types[T_API].size[V13_0]);
+    }
+    assert_int_equal(coverage, 1);
+    live_page.epoch++; /* another recording */
     uint8_t *buffer = request();
+    complete(buffer, fill(buffer, 0, 1));
+    assert_int_equal(coverage, 1);
+    buffer = request();
     begin_image(buffer, V13_0, T_API);
     complete(buffer, image_types[T_API].size[V13_0]);
-    assert_int_equal(ls_activity_ignored(), before + 1);
-    assert_null(gpu(0));
+    assert_int_equal(coverage, 2);
+    assert_null(gpu(1));
     assert_int_equal(header.lost[LS_LOST_GPU_RECORDS], 0);
 }
 
@@ -269,10 +316,11 @@ int main(void) {
         cmocka_unit_test_setup(test_records_come_through, start),
         cmocka_unit_test_setup(test_exhausted, start),
         cmocka_unit_test_setup(test_refused_requests_count, start),
+        cmocka_unit_test_setup(test_no_refusal_before_12_9, start),
         cmocka_unit_test_setup(test_foreign_buffers_go_home, start),
         cmocka_unit_test_setup(test_nobody_to_write, start),
         cmocka_unit_test_setup(test_reclaimed, start),
-        cmocka_unit_test_setup(test_ignored_kinds_are_counted, start),
+        cmocka_unit_test_setup(test_ignored_kinds_are_told, start),
         cmocka_unit_test_setup(test_clock_pairs, start),
         cmocka_unit_test_setup(test_several_threads, start),
     };
