@@ -51,12 +51,12 @@ SAME(LS_GPU_MEMORY_MANAGED_STATIC, CUPTI_ACTIVITY_MEMORY_KIND_MANAGED_STATIC)
 
 /* ---- what a callback gets ---- */
 
-#define MEMBER(ours, theirs)                                                                       \
-    _Static_assert(offsetof(struct ls_cupti_api_data, ours) ==                                     \
-                           offsetof(CUpti_CallbackData, theirs) &&                                 \
-                       sizeof(((struct ls_cupti_api_data *)0)->ours) ==                            \
-                           sizeof(((CUpti_CallbackData *)0)->theirs),                              \
-                   "NVIDIA's CUpti_CallbackData differs: " #theirs);
+#define SAME_MEMBER(our_type, ours, their_type, theirs)                                            \
+    _Static_assert(offsetof(our_type, ours) == offsetof(their_type, theirs) &&                     \
+                       sizeof(((our_type *)0)->ours) == sizeof(((their_type *)0)->theirs),         \
+                   "NVIDIA's " #their_type " differs: " #theirs);
+
+#define MEMBER(ours, theirs) SAME_MEMBER(struct ls_cupti_api_data, ours, CUpti_CallbackData, theirs)
 MEMBER(site, callbackSite)
 MEMBER(function, functionName)
 MEMBER(params, functionParams)
@@ -66,6 +66,25 @@ MEMBER(context, context)
 MEMBER(context_number, contextUid)
 MEMBER(data, correlationData)
 MEMBER(correlation, correlationId)
+
+/* ---- what a subscriber says of itself ---- */
+
+#undef MEMBER
+#define MEMBER(ours, theirs)                                                                       \
+    SAME_MEMBER(struct ls_cupti_subscriber_params, ours, CUpti_SubscriberParams, theirs)
+#if CUPTI_API_VERSION >= 130000
+MEMBER(size, structSize)
+MEMBER(name, subscriberName)
+MEMBER(old_name, oldSubscriberName)
+MEMBER(old_size, oldSubscriberSize)
+#endif
+#if CUPTI_API_VERSION >= 130300
+MEMBER(several, allowMultipleSubscribers)
+#elif CUPTI_API_VERSION >= 130000 && CUPTI_API_VERSION < 130200
+_Static_assert(sizeof(CUpti_SubscriberParams) ==
+                   offsetof(struct ls_cupti_subscriber_params, several),
+               "NVIDIA's CUpti_SubscriberParams has more members");
+#endif
 
 /* ---- records: the structs that the header's version hands over ---- */
 

@@ -57,16 +57,11 @@ static uint8_t memory_kinds(uint32_t source, uint32_t target) {
     return LS_KINDS(source < 16 ? source : 0, target < 16 ? target : 0);
 }
 
-/* Of a record that may be garbage: y and z are cut. */
-static uint64_t three(uint32_t x, uint32_t y, uint32_t z) {
-    return LS_DIM3(x, (uint16_t)y, (uint16_t)z);
-}
-
 static void read_kernel(const struct view *r, struct ls_rec_gpu *out) {
     WHEN(KERNEL), DEVICE(KERNEL), PLACE(KERNEL), CALL(KERNEL), NODE(KERNEL);
     out->value[0] = ls_kernel_told(r->self, r->seen, KERNEL_name(r));
-    out->value[1] = three(KERNEL_grid_x(r), KERNEL_grid_y(r), KERNEL_grid_z(r));
-    out->value[2] = three(KERNEL_block_x(r), KERNEL_block_y(r), KERNEL_block_z(r));
+    out->value[1] = LS_DIM3(KERNEL_grid_x(r), KERNEL_grid_y(r), KERNEL_grid_z(r));
+    out->value[2] = LS_DIM3(KERNEL_block_x(r), KERNEL_block_y(r), KERNEL_block_z(r));
     out->value[3] = (uint64_t)KERNEL_shared_static(r) + KERNEL_shared_dynamic(r);
 }
 

@@ -59,9 +59,7 @@ static enum ls_census_when census_when(const char *value) {
 static enum ls_cupti_mode cupti_mode(const char *value) {
     if (is_off(value))
         return LS_CUPTI_NEVER;
-    if (value && !strcmp(value, "copies"))
-        return LS_CUPTI_COPIES;
-    return value && !strcmp(value, "full") ? LS_CUPTI_FULL : LS_CUPTI_AUTO;
+    return value && !strcmp(value, "copies") ? LS_CUPTI_COPIES : LS_CUPTI_FULL;
 }
 
 /* A count of at least 1. */

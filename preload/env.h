@@ -12,9 +12,9 @@
 /* LAYOUTSPY_CENSUS: on wishes and after an OOM, at exit too, or not at all. */
 enum ls_census_when { LS_CENSUS_AFTER_OOM, LS_CENSUS_AT_EXIT, LS_CENSUS_NEVER };
 
-/* LAYOUTSPY_CUPTI: whatever it can give (auto, the same as full where it can be had), copies alone
- * (no kernels), or nothing. */
-enum ls_cupti_mode { LS_CUPTI_AUTO, LS_CUPTI_COPIES, LS_CUPTI_FULL, LS_CUPTI_NEVER };
+/* LAYOUTSPY_CUPTI: whatever it can give where it can be had ("full", and any other word), copies
+ * alone (no kernels), or nothing. */
+enum ls_cupti_mode { LS_CUPTI_FULL, LS_CUPTI_COPIES, LS_CUPTI_NEVER };
 
 struct ls_env {
     bool disabled;    /* LAYOUTSPY_DISABLE=1, or a secure (setuid) program */

@@ -121,8 +121,10 @@ enum ls_api {
 /* Where totalGlobalMem lies in struct cudaDeviceProp, of all versions. */
 #define LS_DEVICE_PROP_TOTAL 288
 
-/* A grid: x up to 2^31-1, y and z up to 65535. A block: up to 1024 in each. */
-#define LS_DIM3(x, y, z) ((uint64_t)(x) | (uint64_t)(y) << 32 | (uint64_t)(z) << 48)
+/* A grid: x up to 2^31-1, y and z up to 65535; of more, which no device takes, the lower 16 bits. A
+ * block: up to 1024 in each. */
+#define LS_DIM3(x, y, z)                                                                           \
+    ((uint64_t)(uint32_t)(x) | (uint64_t)(uint16_t)(y) << 32 | (uint64_t)(uint16_t)(z) << 48)
 #define LS_GRID(d) LS_DIM3((d).x, (d).y, (d).z)
 #define LS_BLOCK(d) LS_GRID(d)
 

@@ -89,7 +89,8 @@ def test_a_stop_is_told_once_while_the_program_runs(harness, program):
     program.copies(2000)
     told = []
     for _ in range(200):
-        told = [detail for detail, in rows(harness, "SELECT detail FROM coverage WHERE layer = 'recording'")]
+        with contextlib.suppress(sqlite3.OperationalError):  # the collector has not begun yet
+            told = [detail for detail, in rows(harness, "SELECT detail FROM coverage WHERE layer = 'recording'")]
         if any("until" in detail for detail in told):
             break
         time.sleep(0.05)
