@@ -13,6 +13,7 @@
 #define ADDRESSES_MOST 4096 /* that begin between a block's begin and an address in it */
 
 struct ls_lives {
+    const struct ls_history *history;
     const struct ls_span **span; /* by address, then start_ns */
     size_t spans;
     size_t *first; /* of each address: its first span; one more at the end */
@@ -35,6 +36,7 @@ static void add(struct ls_lives *lives, const struct ls_span *span, size_t count
 struct ls_lives *ls_lives_new(const struct ls_history *history) {
     struct ls_lives *lives = ls_new(1, sizeof *lives);
     size_t count = history->spans + history->directs;
+    lives->history = history;
     lives->span = ls_new(count, sizeof(struct ls_span *));
     lives->first = ls_new(count + 1, sizeof *lives->first);
     add(lives, history->span, history->spans);
@@ -84,4 +86,9 @@ const struct ls_span *ls_life_at(const struct ls_lives *lives, uint64_t address,
             return address - span->address < span->size ? span : NULL;
     }
     return NULL;
+}
+
+bool ls_life_is_direct(const struct ls_lives *lives, const struct ls_span *span) {
+    const struct ls_history *history = lives->history;
+    return history->directs && span >= history->direct && span < history->direct + history->directs;
 }

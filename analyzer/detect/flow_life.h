@@ -15,4 +15,7 @@ void ls_lives_free(struct ls_lives *lives);
 /* NULL: nothing that was recorded. */
 const struct ls_span *ls_life_at(const struct ls_lives *lives, uint64_t address, int64_t ts_ns);
 
+/* It is one of history->direct: its id is of another table than those of the others. */
+bool ls_life_is_direct(const struct ls_lives *lives, const struct ls_span *span);
+
 #endif

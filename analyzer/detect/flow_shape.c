@@ -50,6 +50,7 @@ static void take(struct shapes *shapes, sqlite3_stmt *stmt) {
     shape->elements = sqlite3_column_int64(stmt, 5);
     shape->bytes = sqlite3_column_int64(stmt, 6);
     shape->in_bytes = (sqlite3_column_int(stmt, 7) & 8) != 0;
+    shape->span = sqlite3_column_int64(stmt, 10);
     shape->dims = numbers(sqlite3_column_text(stmt, 8), shape->size);
     if (numbers(sqlite3_column_text(stmt, 9), shape->stride) != shape->dims)
         shape->dims = 0;
@@ -69,7 +70,7 @@ void *ls_flow_shapes_load(sqlite3 *db) {
         rc =
             sqlite3_prepare_v2(db,
                                "SELECT id, dtype, layout, ambiguous, dense, elements, bytes, flags,"
-                               " dims, strides FROM shape WHERE kind IN ('tensor', 'matrix')",
+                               " dims, strides, span FROM shape WHERE kind IN ('tensor', 'matrix')",
                                -1, &stmt, NULL);
     if (rc == SQLITE_OK)
         while ((rc = sqlite3_step(stmt)) == SQLITE_ROW)
@@ -127,4 +128,18 @@ int64_t ls_flow_repeated(const struct ls_flow_shape *from) {
         if (from->stride[i] == 0 && from->size[i] > 1 && times < INT64_MAX / from->size[i])
             times *= from->size[i];
     return times;
+}
+
+int64_t ls_relayout_source_stride(const struct ls_relayout *r, int64_t stride, int64_t size) {
+    const struct ls_flow_shape *to = r->dst;
+    if (to->in_bytes || r->src->in_bytes)
+        return -1;
+    for (int i = 0; i < to->dims; i++) {
+        int64_t step = to->stride[i];
+        if (to->size[i] <= 1 || step <= 0 || stride % step != 0 ||
+            (stride / step) * (size - 1) >= to->size[i])
+            continue;
+        return stride / step * r->src->stride[i];
+    }
+    return -1;
 }

@@ -134,6 +134,7 @@ static void put_gain(const struct ls_trace *trace, sqlite3_stmt *row, json_t *ev
     int64_t run_ns = ls_recorded_ns(trace->db);
     const char *assumes =
         json_string_value(json_object_get(json_object_get(evidence, "gain"), "assumes"));
+    const char *of = json_string_value(json_object_get(json_object_get(evidence, "gain"), "of"));
     char text[400], share[100] = "";
     if (ns > run_ns) /* only threads side by side can spend more than the run's length */
         put_threads(trace->db, share, sizeof share);
@@ -141,8 +142,9 @@ static void put_gain(const struct ls_trace *trace, sqlite3_stmt *row, json_t *ev
         snprintf(share, sizeof share, " (%s of the run)",
                  ls_human_share(&percent, (double)ns / (double)run_ns));
     if (ns > 0)
-        snprintf(text, sizeof text, "about %s of host time%s, estimated%s%s",
-                 ls_human_ns(&amount, ns), share, assumes ? ": " : "", assumes ? assumes : "");
+        snprintf(text, sizeof text, "about %s of %s time%s, estimated%s%s",
+                 ls_human_ns(&amount, ns), of ? of : "host", share, assumes ? ": " : "",
+                 assumes ? assumes : "");
     else if (bytes > 0)
         snprintf(text, sizeof text, "%s of memory", ls_human_bytes(&amount, bytes));
     else

@@ -1,0 +1,126 @@
+"""Copies that change a layout: the right finding, at the right line, once, and no wrong one."""
+
+import pytest
+
+STEPS = 20
+COPIES = ("broadcast-materialised", "cancelling-pair", "persistent-strided-operand", "copy-before-call",
+          "conversion-kernels")
+
+
+def play(case, mode):
+    case.play("layout_copies", mode, STEPS)
+    return case.printed().get("copy_bytes")
+
+
+def only_copies(case, kind, count=1):
+    """So many findings of this kind; of the other kinds of copies none."""
+    case.none(*(other for other in COPIES if other != kind))
+    found = case.found(kind)
+    assert len(found) == count, case.summary()
+    return found
+
+
+def test_mixed_layouts_copy_the_input(case):
+    size = play(case, "InputConverted")
+    [found] = only_copies(case, "copy-before-call")
+    case.at(found, "layout_copies.py", "input converted", "step")
+    assert found["count"] == STEPS and found["bytes"] == STEPS * size
+    evidence = found["evidence"]
+    assert evidence["operand"] == "x" and "cudnn" in evidence["reader"]
+    assert evidence["copy"]["as_read"]["layout"] == "nhwc"
+    assert evidence["copy"]["as_read"]["source_strides"] == [64 * 64 * 64, 64 * 64, 64, 1]
+    assert "permuted" in found["title"] and "channels_last" in found["advice"]
+
+
+@pytest.mark.parametrize("mode, marker", [("WeightConverted", "weight converted"), ("Trained", "trained weight")])
+def test_mixed_layouts_copy_the_weight(case, mode, marker):
+    size = play(case, mode)
+    [found] = only_copies(case, "persistent-strided-operand")
+    case.at(found, "layout_copies.py", marker, "step")
+    assert found["bytes"] == STEPS * size
+    evidence = found["evidence"]
+    assert evidence["operand"] == "w" and evidence["sources"] == 1 and evidence["steps"] >= STEPS - 1
+    assert "channels_last" in found["advice"]
+
+
+def test_transposed_operand_copies_nothing(case):
+    play(case, "Gram")
+    case.none(*COPIES)
+
+
+def test_stepped_operand_is_copied_once(case):
+    size = play(case, "Stepped")
+    [found] = only_copies(case, "copy-before-call")
+    case.at(found, "layout_copies.py", "stepped", "step")
+    assert found["count"] == STEPS and found["bytes"] == STEPS * size
+    assert "every 2nd element" in found["title"]
+    assert not found["evidence"]["source_is_readable"] and not found["evidence"]["asked_for"]
+
+
+def test_permuted_operands_are_copied_both(case):
+    size = play(case, "Permuted")
+    found = only_copies(case, "copy-before-call", 2)
+    assert {f["evidence"]["operand"] for f in found} == {"a", "b"}
+    for one in found:
+        case.at(one, "layout_copies.py", "permuted", "step")
+        assert one["count"] == STEPS and one["bytes"] == STEPS * size
+        assert "scaled_dot_product_attention" in one["advice"]
+        assert None in one["evidence"]["copy"]["as_read"]["source_strides"]
+
+
+def test_a_copy_that_was_not_needed(case):
+    play(case, "AskedFor")
+    [found] = only_copies(case, "copy-before-call")
+    case.at(found, "layout_copies.py", "asked for", "step")
+    assert found["evidence"]["source_is_readable"] and found["evidence"]["asked_for"]
+    assert "needs no copy" in found["advice"] and "aten::contiguous" in found["advice"]
+
+
+def test_a_buffer_that_stays(case):
+    size = play(case, "Merged")
+    [found] = only_copies(case, "persistent-strided-operand")
+    case.at(found, "layout_copies.py", "merged", "step")
+    assert found["bytes"] == STEPS * size and found["evidence"]["rewritten"] == 0
+    assert "register_buffer" in found["advice"]
+
+
+def test_a_buffer_that_is_filled_anew(case):
+    play(case, "Refilled")
+    [found] = only_copies(case, "persistent-strided-operand")
+    case.at(found, "layout_copies.py", "refilled", "step")
+    assert found["evidence"]["rewritten"] >= STEPS - 2
+    assert "register_buffer" not in found["advice"] and "layout in which it is read" in found["advice"]
+
+
+def test_there_and_back(case):
+    size = play(case, "ThereAndBack")
+    [found] = only_copies(case, "cancelling-pair")
+    case.at(found, "layout_copies.py", "and back", "step")
+    assert found["count"] == STEPS and found["bytes"] == 2 * STEPS * size
+    assert found["evidence"]["first_site"].split(":")[-1].split()[0] in found["advice"]
+
+
+def test_there_used_and_back(case):
+    play(case, "UsedBetween")
+    [found] = only_copies(case, "copy-before-call")
+    case.at(found, "layout_copies.py", "used between", "step")
+
+
+def test_an_expanded_mask_is_written_out(case):
+    size = play(case, "Repeated")
+    [found] = only_copies(case, "broadcast-materialised")
+    case.at(found, "layout_copies.py", "repeated", "step")
+    assert found["evidence"]["factor"] == 32 and found["bytes"] == STEPS * size
+    assert "reader" not in found["evidence"]
+
+
+@pytest.mark.parametrize("mode", ["Kept", "Bias"])
+def test_what_is_right(case, mode):
+    play(case, mode)
+    case.none(*COPIES)
+
+
+def test_autocast_is_expected(case):
+    play(case, "Autocast")
+    case.none(*(kind for kind in COPIES if kind != "copy-before-call"))
+    assert all(f["severity"] == "info" and f["evidence"]["cast"] for f in case.found("copy-before-call"))
