@@ -208,6 +208,8 @@ static void gemm(struct ls_thread *self, const struct ls_blas *call, bool out) {
 }
 
 void ls_gemm(struct ls_thread *self, int status, const struct ls_blas *call) {
+    if (!ls_session.env.layouts)
+        return;
     gemm(self, call, writes_only(status, call));
 }
 

@@ -20,8 +20,17 @@
 /* ---- asking -----------------------------------------------------------------------------------
  */
 
-enum { TYPE, ORDER, ROWS, COLS, LD, BATCH_COUNT, BATCH_OFFSET }; /* of a matrix's layout */
-enum {                                                           /* of a product */
+enum {
+    TYPE,
+    ORDER,
+    ROWS,
+    COLS,
+    LD,
+    BATCH_COUNT,
+    BATCH_OFFSET,
+    BATCH_MODE = 8
+};     /* of a matrix's layout */
+enum { /* of a product */
        COMPUTE = 0,
        SCALE = 1,
        POINTER_MODE = 2,
@@ -77,7 +86,36 @@ static bool ask_layout(const void *descriptor, struct ls_lt_layout *out) {
         if (!ask(&of_layout, "cublasLtMatrixLayoutGetAttribute", descriptor, wanted[i].attribute,
                  wanted[i].value, wanted[i].size))
             return false;
+    if (!ask(&of_layout, "cublasLtMatrixLayoutGetAttribute", descriptor, BATCH_MODE, &out->array,
+             sizeof out->array))
+        out->array = 0;
     return true;
+}
+
+/* ---- the shape of a matrix ------------------------------------------------------------------- */
+
+enum { COLUMN_ORDER, ROW_ORDER };
+
+static uint32_t shape_of(const struct ls_lt_layout *layout) {
+    const bool stacked = layout->batch > 1 && !layout->array, rows = layout->order == ROW_ORDER;
+    const bool tiled = !rows && layout->order != COLUMN_ORDER;
+    struct ls_shape shape = {.kind = LS_SHAPE_MATRIX,
+                             .dims = stacked ? 3 : 2,
+                             .flags = rows    ? LS_SHAPE_ROWS
+                                      : tiled ? LS_SHAPE_TILED
+                                              : 0,
+                             .dtype = ls_cuda_dtype(layout->type),
+                             .dtype_told = layout->type,
+                             .values = stacked ? 6 : 4,
+                             .value = {(int64_t)layout->rows, (int64_t)layout->columns}};
+    int64_t *next = shape.value + 2;
+    if (stacked)
+        *next++ = layout->batch;
+    *next++ = tiled ? 0 : rows ? layout->ld : 1;
+    *next++ = tiled ? 0 : rows ? 1 : layout->ld;
+    if (stacked)
+        *next = layout->stride;
+    return ls_shape_number(&shape);
 }
 
 /* ---- remembering ------------------------------------------------------------------------------
@@ -132,6 +170,7 @@ bool ls_lt_layout(const void *descriptor, struct ls_lt_layout *out) {
     memset(&own.layout, 0, sizeof own.layout);
     if (!ask_layout(own.bytes, &own.layout))
         return false;
+    own.layout.shape = shape_of(&own.layout);
     remember(place, &own);
     *out = own.layout;
     return true;
@@ -139,8 +178,6 @@ bool ls_lt_layout(const void *descriptor, struct ls_lt_layout *out) {
 
 /* ---- shapes -----------------------------------------------------------------------------------
  */
-
-enum { COLUMN_ORDER, ROW_ORDER };
 
 static bool can_read(const void *descriptor, size_t size, int status) {
     uintptr_t at = (uintptr_t)descriptor;
@@ -155,32 +192,14 @@ static struct ls_lt_layout layout_of(const void *descriptor, int status) {
     return layout;
 }
 
-static uint32_t shape_of(const struct ls_lt_layout *layout) {
-    if (!layout->rows && !layout->columns)
-        return 0;
-    const bool stacked = layout->batch > 1, rows = layout->order == ROW_ORDER;
-    const bool tiled = !rows && layout->order != COLUMN_ORDER;
-    struct ls_shape shape = {.kind = LS_SHAPE_MATRIX,
-                             .dims = stacked ? 3 : 2,
-                             .flags = rows    ? LS_SHAPE_ROWS
-                                      : tiled ? LS_SHAPE_TILED
-                                              : 0,
-                             .dtype = ls_cuda_dtype(layout->type),
-                             .dtype_told = layout->type,
-                             .values = stacked ? 6 : 4,
-                             .value = {(int64_t)layout->rows, (int64_t)layout->columns}};
-    int64_t *next = shape.value + 2;
-    if (stacked)
-        *next++ = layout->batch;
-    *next++ = tiled ? 0 : rows ? layout->ld : 1;
-    *next++ = tiled ? 0 : rows ? 1 : layout->ld;
-    if (stacked)
-        *next = layout->stride;
-    return ls_shape_number(&shape);
-}
-
 static void put(struct ls_thread *self, enum ls_role_id role, uint32_t shape, const void *address) {
     ls_operand_add(self, role, 0, shape, (uintptr_t)address);
+}
+
+static void put_matrix(struct ls_thread *self, enum ls_role_id role,
+                       const struct ls_lt_layout *layout, const void *address) {
+    ls_operand_add(self, role, layout->array ? LS_OPERAND_ARRAY : 0, (uint32_t)layout->shape,
+                   (uintptr_t)address);
 }
 
 static uint32_t vector_shape(int type, int64_t size) {
@@ -322,10 +341,10 @@ static void matmul(struct ls_thread *self, int status, const struct ls_lt_call *
     }
     bool unused = status == 0 &&
                   beta_is_zero(call->beta, number(desc, POINTER_MODE, -1), number(desc, SCALE, -1));
-    put(self, LS_ROLE_A, shape_of(&a), call->a);
-    put(self, LS_ROLE_B, shape_of(&b), call->b);
-    put(self, unused ? LS_ROLE_C_UNUSED : LS_ROLE_C_IN, shape_of(&c), call->c);
-    put(self, LS_ROLE_D, shape_of(&d), call->d);
+    put_matrix(self, LS_ROLE_A, &a, call->a);
+    put_matrix(self, LS_ROLE_B, &b, call->b);
+    put_matrix(self, unused ? LS_ROLE_C_UNUSED : LS_ROLE_C_IN, &c, call->c);
+    put_matrix(self, LS_ROLE_D, &d, call->d);
     if (desc)
         put_epilogue(self, desc, &c, &d);
     if (desc && (small(a.type) || small(b.type)))
@@ -367,9 +386,9 @@ static void transform(struct ls_thread *self, int status, const struct ls_lt_cal
     bool unused =
         status == 0 && beta_is_zero(call->beta, transform_number(desc, TRANSFORM_POINTER_MODE, -1),
                                     transform_number(desc, TRANSFORM_SCALE, -1));
-    put(self, LS_ROLE_A, shape_of(&a), call->a);
-    put(self, unused ? LS_ROLE_B_UNUSED : LS_ROLE_B, shape_of(&b), call->b);
-    put(self, LS_ROLE_C_OUT, shape_of(&c), call->c);
+    put_matrix(self, LS_ROLE_A, &a, call->a);
+    put_matrix(self, unused ? LS_ROLE_B_UNUSED : LS_ROLE_B, &b, call->b);
+    put_matrix(self, LS_ROLE_C_OUT, &c, call->c);
 }
 
 /* ---- what the rows call: the kernel and the library may leave an errno behind ------------------
@@ -377,12 +396,16 @@ static void transform(struct ls_thread *self, int status, const struct ls_lt_cal
 
 void ls_lt_matmul(struct ls_thread *self, int status, const struct ls_lt_call *call) {
     int saved = errno;
+    if (!ls_session.env.layouts)
+        return;
     matmul(self, status, call);
     errno = saved;
 }
 
 void ls_lt_transform(struct ls_thread *self, int status, const struct ls_lt_call *call) {
     int saved = errno;
+    if (!ls_session.env.layouts)
+        return;
     transform(self, status, call);
     errno = saved;
 }

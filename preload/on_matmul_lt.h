@@ -32,8 +32,10 @@ void ls_lt_transform(struct ls_thread *self, int status, const struct ls_lt_call
 #define LS_LT_LAYOUT_BYTES 64 /* of a descriptor, in every version */
 struct ls_lt_layout {
     int32_t type, order, batch;
+    uint32_t array; /* the matrices' addresses lie in an array; since CUDA 13 */
     uint64_t rows, columns;
     int64_t ld, stride;
+    uint64_t shape; /* its number (shape.h) */
 };
 /* What the library says of the descriptor; whether it knows one. */
 bool ls_lt_layout(const void *descriptor, struct ls_lt_layout *out);

@@ -40,18 +40,18 @@ def recorded_operands(trace, call):
             for r in trace.rows("SELECT * FROM tensor_operand WHERE call_id = ?", call)}
 
 
-def recorded_calls(trace):
-    return trace.rows("SELECT id, api, status, thread FROM every_library_call WHERE library = 'cudnn' AND nested = 0"
-                      " ORDER BY id")
+def recorded_calls(trace, library="cudnn"):
+    return trace.rows("SELECT id, api, status, thread FROM every_library_call WHERE library = ? AND nested = 0"
+                      " ORDER BY id", library)
 
 
-def paired_calls(trace, log):
+def paired_calls(trace, log, library="cudnn"):
     """Each recorded call with its line of the log: in the order of its thread."""
     process, = [p for p in parse_log(log) if p.calls]
-    names = {name for name, in trace.rows("SELECT name FROM api WHERE library = 'cudnn' AND class = 'library_call'")}
+    names = {name for name, in trace.rows("SELECT name FROM api WHERE library = ? AND class = 'library_call'", library)}
     threads = [[c for c in calls if c.name in names] for calls in process.by_thread().values()]
     recorded = defaultdict(list)
-    for row in recorded_calls(trace):
+    for row in recorded_calls(trace, library):
         recorded[row["thread"]].append(row)
 
     def in_order(lists, key):

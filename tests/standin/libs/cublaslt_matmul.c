@@ -154,11 +154,13 @@ struct matrix {
     const struct lt_layout *layout;
 };
 
-/* `a`, `a_type`, `a_order`, `lda` and `stride_a` for the matrix "a". */
+/* `a`, `a_type`, `a_rows`, `a_cols`, `a_order`, `lda` and `stride_a` for the matrix "a". */
 static void put_matrix(struct standin_call *call, const struct matrix *matrix) {
     const struct lt_layout *layout = matrix->layout;
     char letter = matrix->name[0];
     char type[] = {letter, '_', 't', 'y', 'p', 'e', 0};
+    char rows[] = {letter, '_', 'r', 'o', 'w', 's', 0};
+    char cols[] = {letter, '_', 'c', 'o', 'l', 's', 0};
     char order[] = {letter, '_', 'o', 'r', 'd', 'e', 'r', 0};
     char ld[] = {'l', 'd', letter, 0};
     char stride[] = {'s', 't', 'r', 'i', 'd', 'e', '_', letter, 0};
@@ -166,6 +168,8 @@ static void put_matrix(struct standin_call *call, const struct matrix *matrix) {
     if (!layout)
         return;
     standin_put_signed(call, type, layout->type);
+    standin_put(call, rows, layout->rows);
+    standin_put(call, cols, layout->cols);
     standin_put_signed(call, order, layout->order);
     standin_put_signed(call, ld, layout->ld);
     if (layout->batch_count > 1)
