@@ -145,9 +145,8 @@ static void ingest_call(struct ls_ingest *ingest, const struct ls_rec_call *reco
 
 /* Of those that only move data: what their names say of the layouts. */
 static void ingest_kernel_words(struct ls_ingest *ingest, const struct ls_rec_kernel *record) {
-    static const char *const change[] = {[LS_KERNEL_COPY] = "copy",
-                                         [LS_KERNEL_STRIDED] = "strided",
-                                         [LS_KERNEL_LAYOUT] = "layout"};
+    static const char *const change[] = {
+        [LS_KERNEL_COPY] = "copy", [LS_KERNEL_STRIDED] = "strided", [LS_KERNEL_LAYOUT] = "layout"};
     const struct ls_kernel_words *words = ls_kernel_words(record->name);
     if (words)
         ls_db_put(&ingest->db, LS_PUT_KERNEL_LAYOUT, "isss", (int64_t)record->id,

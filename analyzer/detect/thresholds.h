@@ -43,7 +43,8 @@
 #define LS_DEVICE_BYTES_PER_NS 800.0
 /* The shortest kernel: 2 us from start to end. */
 #define LS_KERNEL_NS 2000
-/* An expanded tensor that is written out: below a mebibyte it lies in the caches; a bias is there. */
+/* An expanded tensor that is written out: below a mebibyte it lies in the caches; a bias is there.
+ */
 #define LS_BROADCAST_BYTES (1 << 20)
 #define LS_BROADCAST_FACTOR 2
 /* A piece of a copy that was too large for one launch: two GiB halved until 32 bits suffice. */
