@@ -14,6 +14,7 @@
 
 #include <errno.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 
@@ -231,6 +232,19 @@ static int next_record(uint8_t *buffer, size_t valid, const uint8_t **record) {
     return LS_CUPTI_OK;
 }
 
+/* Nobody knows how many more records there were. What CUPTI gave is said once in a session. */
+static void lose_rest(struct ls_thread *self, int result) {
+    static _Atomic uint64_t said;
+    char text[100];
+    uint64_t epoch = atomic_load(&ls_live->epoch);
+    ls_spool_lost(self, LS_LOST_GPU_RECORDS, 1);
+    if (atomic_exchange(&said, epoch) == epoch)
+        return;
+    snprintf(text, sizeof text,
+             "cuptiActivityGetNextRecord gave %d: what followed in its buffer is missing", result);
+    ls_describe_coverage(self, "cupti", "partial", text);
+}
+
 void ls_activity_read(struct ls_thread *self, struct ls_gpu_reading *reading, uint8_t *buffer,
                       size_t valid) {
     const uint8_t *record = NULL;
@@ -241,8 +255,8 @@ void ls_activity_read(struct ls_thread *self, struct ls_gpu_reading *reading, ui
         const uint8_t *end = result == LS_CUPTI_OK ? record : buffer + valid;
         ls_gpu_record(self, reading, at, (size_t)(end - at));
     }
-    if (result != LS_CUPTI_NO_MORE) /* nobody knows how many more there were */
-        ls_spool_lost(self, LS_LOST_GPU_RECORDS, 1);
+    if (result != LS_CUPTI_NO_MORE)
+        lose_rest(self, result);
 }
 
 /* What CUPTI had no buffer for. Its own count is of records; where it has none, of requests. */

@@ -35,7 +35,8 @@ static _Atomic(void *) borrowed;    /* another client's subscriber, while ON wit
 static struct ls_switches switches; /* what is on, while ON */
 static _Atomic uint32_t caller;     /* thread that calls CUPTI for us; 0: none */
 static _Atomic bool paused, ended, told;
-static unsigned failures; /* to come back, in a row */
+static unsigned failures;     /* to come back, in a row */
+static _Atomic uint64_t came; /* ticks: when CUPTI last handed over, or was switched on */
 
 static bool is_own_process(void) {
     uint64_t now = atomic_load(&ls_live_page()->epoch);
@@ -73,44 +74,57 @@ bool ls_client_is_calling(void) {
 static void completed(void *context, uint32_t stream, uint8_t *buffer, size_t size, size_t valid) {
     uint64_t before = ls_ticks();
     ls_activity_completed(context, stream, buffer, size, valid);
+    atomic_store(&came, before);
     ls_cost_add(LS_COST_BUFFERS, 1);
     ls_cost_add(LS_COST_BUFFER_TICKS, ls_ticks() - before);
 }
 
 /* ---- what the trace is told ---- */
 
-static void write_state(struct ls_thread *self, enum ls_gpu_state now, const char *reason) {
+/* Since `ticks`. `self` is busy. */
+static void say_as(struct ls_thread *self, uint64_t ticks, enum ls_gpu_state now,
+                   const char *reason) {
     size_t length = strnlen(reason, 200);
     uint32_t size = (uint32_t)(sizeof(struct ls_rec_gpu_state) + length + 1 + 7) & ~7u;
     struct ls_rec_gpu_state *record = ls_spool_reserve(self, size);
+    if (now == LS_GPU_STATE_ON && !ls_client_has_buffers_out()) /* else of before, too */
+        atomic_store(&came, ticks);
     if (!record)
         return;
     memset(record, 0, size);
     record->head.size = (uint16_t)size;
     record->head.type = LS_REC_GPU_STATE;
-    record->ticks = ls_ticks();
+    record->ticks = ticks;
     record->state = (uint32_t)now;
     memcpy(record->text, reason, length);
     ls_spool_commit(self, size);
-}
-
-/* `self` is busy. */
-static void say_as(struct ls_thread *self, enum ls_gpu_state now, const char *reason) {
-    write_state(self, now, reason);
     if (now == LS_GPU_STATE_ON)
         ls_gpu_clock(self);
 }
 
-/* `coverage`: the layer's state is another one than was said. NULL: it is not. */
-static void say(enum ls_gpu_state now, const char *reason, const char *coverage) {
+/* `coverage`: NULL, or the layer's state, where another one was said. */
+static void say_since(uint64_t ticks, enum ls_gpu_state now, const char *reason,
+                      const char *coverage) {
     struct ls_thread *self = ls_enter_callback();
     if (!self)
         return;
     ls_busy(self);
-    say_as(self, now, reason);
+    say_as(self, ticks, now, reason);
     if (coverage)
         ls_describe_coverage(self, "cupti", "partial", coverage);
     ls_not_busy(self);
+}
+
+static void say(enum ls_gpu_state now, const char *reason, const char *coverage) {
+    say_since(ls_ticks(), now, reason, coverage);
+}
+
+/* What happened since CUPTI last handed over is missing, if there is anything. */
+static void say_untold(void) {
+    static const char text[] = "CUPTI did not hand over what it had: cuptiActivityFlushAll failed, "
+                               "or did not come back in time";
+    if (ls_client_has_buffers_out())
+        say_since(atomic_load(&came), LS_GPU_STATE_OFF, text, text);
 }
 
 /* ---- on and off, the lock held ---- */
@@ -150,7 +164,7 @@ static bool turn_on(char *why, size_t size) {
 static void turn_off(void) {
     ls_switches_off(&switches);
     if (ls_client_has_buffers_out())
-        ls_flush_now(!switches.several, HAND_OVER_MS);
+        ls_flush_now(!switches.several, HAND_OVER_MS); /* late ones are taken, too */
     ls_switches_leave(&switches);
     atomic_store(&borrowed, NULL);
     if (!switches.several)
@@ -183,9 +197,9 @@ enum ls_client_state ls_client_begin(struct ls_thread *self, char *why, size_t s
     }
     atomic_store(&state, now);
     if (now == LS_CLIENT_ON)
-        say_as(self, LS_GPU_STATE_ON, "start");
+        say_as(self, ls_ticks(), LS_GPU_STATE_ON, "start");
     else if (now == LS_CLIENT_OFF)
-        say_as(self, LS_GPU_STATE_OFF, "another CUPTI client was first");
+        say_as(self, ls_ticks(), LS_GPU_STATE_OFF, "another CUPTI client was first");
     ls_flush_wake();
     return now;
 }
@@ -261,7 +275,9 @@ void ls_client_finalized(void) {
         ls_activity_reclaim();
 }
 
-void ls_client_end(void) {
+void ls_client_end(bool all) {
+    if (!all)
+        say_untold();
     atomic_store(&ended, true);
     /* Who is just coming back (ls_client_tend()) is done before CUPTI's own exit handlers run. */
     if (!ls_client_is_calling() && take_lock(END_MS))

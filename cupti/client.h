@@ -65,8 +65,8 @@ bool ls_client_is_calling(void);
 /* CUPTI was finalized by another client: all that was in it is gone. */
 void ls_client_finalized(void);
 
-/* The process ends: CUPTI is not called any more. */
-void ls_client_end(void);
+/* The process ends: CUPTI is not called any more. `all`: it has handed over all that it had. */
+void ls_client_end(bool all);
 
 void ls_client_fork_reset(void);
 

@@ -12,6 +12,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "abi.h"
 #include "ask.h"
 #include "client.h"
 #include "clock.h"
@@ -33,6 +34,7 @@ static _Atomic bool forced_wish; /* of the next */
 static _Atomic bool made;        /* there is a thread, */
 static _Atomic uint32_t tid;     /* with this id, from its begin on */
 static _Atomic bool over;        /* it is to end */
+static _Atomic int result;       /* of the last hand-over */
 static _Atomic bool hangs;       /* it was waited for in vain, and has not come back since */
 static uint64_t next_ns;         /* CLOCK_MONOTONIC: when the next regular hand-over is due */
 
@@ -49,7 +51,7 @@ static void wait(_Atomic uint32_t *at, uint32_t value, uint64_t ns) {
 
 static void flush(bool forced) {
     uint64_t before = ls_ticks();
-    ls_cupti.cuptiActivityFlushAll(forced);
+    atomic_store(&result, ls_cupti.cuptiActivityFlushAll(forced));
     atomic_store(&hangs, false);
     ls_cost_add(LS_COST_FLUSHES, 1);
     ls_cost_add(LS_COST_FLUSH_TICKS, ls_ticks() - before);
@@ -135,7 +137,7 @@ bool ls_flush_now(bool forced, unsigned ms) {
     int saved = errno;
     if (ls_flush_is_own_thread()) {
         flush(forced);
-        return true;
+        return atomic_load(&result) == LS_CUPTI_OK;
     }
     if (forced)
         atomic_store(&forced_wish, true);
@@ -151,7 +153,7 @@ bool ls_flush_now(bool forced, unsigned ms) {
     if (!is_done)
         atomic_store(&hangs, true); /* until it comes back */
     errno = saved;
-    return is_done;
+    return is_done && atomic_load(&result) == LS_CUPTI_OK;
 }
 
 static void at_exit(void) {

@@ -19,7 +19,7 @@
 bool ls_flush_start(void);
 
 /* Have CUPTI hand over: what is complete, with `forced` all there is. At most `ms`; false: it was
- * not done by then, or the thread has been hanging since earlier. */
+ * not done by then, or the thread has been hanging since earlier, or CUPTI failed. */
 bool ls_flush_now(bool forced, unsigned ms);
 
 /* Have the thread look at once. False: there is none. */

@@ -94,9 +94,8 @@ void ls_cupti_end(void) {
     uint64_t epoch = atomic_load(&ls_live->epoch);
     if (ls_session.pid != getpid() || atomic_exchange(&ended, epoch) == epoch)
         return;
-    if (ls_client_state() == LS_CLIENT_ON)
-        ls_flush_now(!ls_client_is_one_of_several(), AT_EXIT_MS);
-    ls_client_end();
+    ls_client_end(ls_client_state() != LS_CLIENT_ON ||
+                  ls_flush_now(!ls_client_is_one_of_several(), AT_EXIT_MS));
     ls_flush_end();
 }
 

@@ -5,9 +5,9 @@ import os
 
 import pytest
 
+from cli import INPUT, OK, OUTPUT, USAGE, layoutspy, one_line
 from harness import app
 from synthetic import Trace
-from test_cli import INPUT, OK, OUTPUT, USAGE, layoutspy, one_line
 
 
 def told(path):

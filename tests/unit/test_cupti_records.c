@@ -354,6 +354,7 @@ static void test_damage_is_counted(void **state) {
     ls_gpu_record(ls_self, &reading, at, 111);
     assert_null(gpu(0));
     assert_int_equal(header.lost[LS_LOST_GPU_RECORDS], 2);
+    assert_int_equal(unread, 1); /* told once */
     ls_gpu_record(ls_self, &reading, at, 3);
     assert_int_equal(reading.ignored, 1);
     full = true;
