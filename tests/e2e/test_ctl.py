@@ -27,6 +27,9 @@ class Program:
         self.process.stdin.flush()
         assert self.process.stdout.readline() == f"{size}\n".encode()
 
+    def step(self):
+        self.copies("step")
+
     def ctl(self, action, status=0):
         outcome = self.harness.run([COMMAND, "ctl", str(self.process.pid), action], standin=False)
         assert outcome.status == status, outcome
@@ -46,16 +49,29 @@ class Program:
         self.harness.settle()
 
 
-@pytest.fixture(params=list(MODES))
-def program(harness, request):
-    made = Program(harness, **MODES[request.param])
-    made.mode = request.param
+@contextlib.contextmanager
+def running(harness, mode, **settings):
+    made = Program(harness, **MODES[mode], **settings)
+    made.mode = mode
     yield made
     if made.process.poll() is None:
         os.killpg(made.process.pid, signal.SIGKILL)
     for pipe in (made.process.stdin, made.process.stdout, made.process.stderr):
         pipe.close()
     made.process.wait()
+
+
+@pytest.fixture(params=list(MODES))
+def program(harness, request):
+    with running(harness, request.param) as made:
+        yield made
+
+
+@pytest.fixture(params=list(MODES))
+def measured(harness, request):
+    """Every second step is left out, from the tenth on."""
+    with running(harness, request.param, LAYOUTSPY_MEASURE="2") as made:
+        yield made
 
 
 def rows(harness, sql):
@@ -133,6 +149,35 @@ def test_flush(harness, program):
     if program.mode != "hooks":
         assert rows(harness, "SELECT COUNT(*) FROM gpu_copy WHERE bytes = 1000") == [(10,)]
     program.end()
+
+
+def test_stop_in_a_step_that_is_left_out(harness, measured):
+    """It is dealt with when that step is over, which does not switch recording on again."""
+    for number in range(1, 10):
+        measured.step()
+        measured.copies(1000 + number)
+    measured.step()  # the tenth is left out
+    measured.copies(1010)
+    command = harness.start([COMMAND, "ctl", str(measured.process.pid), "stop"], standin=False)
+    measured.copies(1010)
+    time.sleep(1.2)  # CUPTI's thread looks once a second
+    measured.copies(1010)
+    assert command.poll() is None  # it waits for the answer
+    measured.step()
+    while command.poll() is None:
+        measured.copies(1)
+        time.sleep(0.01)
+    assert command.returncode == 0, command.communicate()
+    measured.copies(2000)
+    measured.step()
+    measured.copies(2000)
+    measured.ctl_beside("start")
+    measured.copies(3000)
+    measured.end()
+    sizes = dict(rows(harness, "SELECT bytes, COUNT(*) FROM copy WHERE bytes > 1 GROUP BY bytes"))
+    assert sizes == dict.fromkeys([*range(1001, 1010), 3000], 10)
+    details = [detail for detail, in rows(harness, "SELECT detail FROM coverage WHERE layer = 'recording'")]
+    assert len(details) == 2 and sum("stopped by `layoutspy ctl`" in detail for detail in details) == 1, details
 
 
 def test_by_the_name_of_the_trace(harness, program):

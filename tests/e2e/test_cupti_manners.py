@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from harness import COMMAND, fault
+from harness import COMMAND, app, fault, wait_until
 
 HERE = {"LAYOUTSPY_CUPTI": "full"}
 ROUNDS = 25  # of cupti_other.c: copies, and sets, of each size
@@ -34,6 +34,15 @@ def states(harness):
 def coverage(harness, layer):
     return [(state, detail) for state, detail in
             rows(harness, f"SELECT state, COALESCE(detail, '') FROM coverage WHERE layer = '{layer}'")]
+
+
+def check_sets_of_in_flight(harness):
+    """All of the memsets that in_flight.c makes in the end; of what was in flight, that it is lost."""
+    for api, first in ("cuMemsetD8Async", 1), ("cudaMemsetAsync", 1001):
+        sets = rows(harness, f"SELECT bytes FROM gpu_set WHERE api = '{api}' AND call_id IS NOT NULL ORDER BY bytes")
+        assert sets == [(size,) for size in range(first, first + 100)], api
+    assert rows(harness, "SELECT COUNT(*) FROM api_call WHERE api LIKE '%Memset%' AND flags & 1") == [(0,)]
+    assert rows(harness, "SELECT reason, count FROM lost_event") == [("cupti-calls", 1)]
 
 
 def both(harness, mode, sessions=2, **settings):
@@ -104,6 +113,53 @@ def test_one_of_several_beside_a_client_of_the_new_way(harness):
     assert recorded.same_as(plain)
     assert gpu_copies(harness) == {size: (ROUNDS, ROUNDS) for size in (1000, 1001, 1002)}
     assert states(harness) == [1, 2, 1]  # the first subscriber decides for all: once aside, then beside it
+
+
+def test_a_refused_registration_leaves_the_former(harness):
+    """The client's second one: that of its first call is in force without us, and with us."""
+    command = [fault("cupti_other"), "refused", "1"]
+    refuse = "cuptiActivityRegisterCallbacks:{}:7"  # the recording's own comes before the client's
+    plain = harness.run(command, harness.environment(preload=False, out=None, STANDIN_FAIL=refuse.format(2)))
+    recorded = harness.record(command, more_env=dict(HERE, STANDIN_FAIL=refuse.format(3)))
+    for outcome in plain, recorded:
+        outcome.out = re.sub(r"[01] untimed", "0 untimed", outcome.out)
+    assert recorded.same_as(plain), (recorded, plain)
+    assert re.search(r"Callbacks\(.*: 7$", plain.out, re.M)
+    assert f"{ROUNDS} copies, {ROUNDS} sets" in plain.out and "0 of others, 0 unknown, 0 out" in plain.out
+    assert gpu_copies(harness) == {size: (ROUNDS, ROUNDS) for size in (1000, 1001)}
+
+
+def test_a_slow_hand_over_is_waited_for_again(harness):
+    """The first takes longer than anybody waits: what it brings comes late, what later ones bring is not given up."""
+    plain, recorded = both(harness, "kept", STANDIN_CUPTI_FAULT="slow-flush")
+    assert (recorded.status, recorded.err) == (plain.status, plain.err)
+    copies = gpu_copies(harness)  # 1001: made while it lasts, or after it
+    assert {size: copies.get(size) for size in (1000, 1002)} == {size: (ROUNDS, ROUNDS) for size in (1000, 1002)}
+    assert not [detail for _, detail in coverage(harness, "cupti") if "did not hand over" in detail]
+
+
+def test_a_call_in_flight_as_it_steps_aside(harness):
+    """One that CUPTI alone sees: its end is never told. The thread's later calls are recorded, and around none."""
+    process = harness.start([app("in_flight"), "other"], harness.environment(**HERE, STANDIN_DELAY_US=1500000), stdin=-1)
+    assert {process.stdout.readline(), process.stdout.readline()} == {b"aside\n", b"over\n"}
+    assert wait_until(lambda: harness.out.exists() and states(harness) == [1, 2, 1], 30), states(harness)
+    assert process.communicate(b"\n")[1] == b"" and process.returncode == 0
+    harness.settle()
+    check_sets_of_in_flight(harness)
+
+
+def test_a_call_in_flight_as_recording_stops(harness):
+    """One that CUPTI alone sees ends while nothing is recorded: its thread's calls are recorded afterwards."""
+    env = harness.environment(LAYOUTSPY_CUPTI="full", STANDIN_DELAY_US=4000000)
+    process = harness.start([app("in_flight"), "none"], env, stdin=-1)
+    control = [COMMAND, "ctl", str(process.pid)]
+    assert process.stdout.readline() == b"aside\n"
+    assert harness.run([*control, "stop"], standin=False).status == 0
+    assert process.stdout.readline() == b"over\n"
+    assert harness.run([*control, "start"], standin=False).status == 0
+    assert process.communicate(b"\n")[1] == b"" and process.returncode == 0
+    harness.settle()
+    check_sets_of_in_flight(harness)
 
 
 def test_switched_off_it_is_left_alone(harness):

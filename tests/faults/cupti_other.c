@@ -2,12 +2,13 @@
  * cupti_other.c - another client of CUPTI in a program that is recorded: a profiler as PyTorch's,
  * which subscribes once and keeps that, one that never subscribes, one that leaves altogether.
  *
- *   cupti_other kept|first|unsubscribed|again|leaves|finalizes|callbacks|beside|waits|none
- * [SESSIONS]
+ *   cupti_other kept|first|unsubscribed|again|refused|leaves|finalizes|callbacks|beside|
+ *               waits|none [SESSIONS]
  *
- * Prints what the client was told: copies and memsets of each session, records of others, calls.
- * Copies outside of its sessions have sizes of their own: 1000 + n before session n, 1000 +
- * SESSIONS after the last; inside they are 2000 + n.
+ * refused: it registers functions for buffers a second time, others, which STANDIN_FAIL is to keep
+ * CUPTI from taking. Prints what the client was told: copies and memsets of each session, records
+ * of others, calls. Copies outside of its sessions have sizes of their own: 1000 + n before session
+ * n, 1000 + SESSIONS after the last; inside they are 2000 + n.
  */
 #include <pthread.h>
 #include <stdbool.h>
@@ -92,6 +93,18 @@ static void completed(void *context, uint32_t stream, uint8_t *buffer, size_t si
         free(buffer);
 }
 
+/* In the place of the former, which CUPTI refuses: never called. */
+static void refused_request(uint8_t **buffer, size_t *size, size_t *records) {
+    seen.strangers++;
+    requested(buffer, size, records);
+}
+
+static void refused_completion(void *context, uint32_t stream, uint8_t *buffer, size_t size,
+                               size_t valid) {
+    seen.strangers++;
+    completed(context, stream, buffer, size, valid);
+}
+
 static int told_contexts;
 static void told(void *user, int domain, uint32_t id, const void *data) {
     (void)data;
@@ -137,13 +150,15 @@ static void subscribe(void) {
     CUPTI(cuptiEnableCallback(1, subscriber, RESOURCE_DOMAIN, CONTEXT_CREATED));
 }
 
-static void profile(bool registers) {
+static void profile(bool registers, bool registers_others) {
     static const int kinds[] = {COPY, SET, KERNEL};
     memset(&seen, 0, sizeof seen);
     if (registers) {
         CUPTI(cuptiActivityRegisterTimestampCallback((void *)in_ticks));
         CUPTI(cuptiActivityRegisterCallbacks((void *)requested, (void *)completed));
     }
+    if (registers_others)
+        CUPTI(cuptiActivityRegisterCallbacks((void *)refused_request, (void *)refused_completion));
     for (int i = 0; i < 3; i++)
         CUPTI(cuptiActivityEnable(kinds[i]));
     work((size_t)(2000 + session));
@@ -203,7 +218,7 @@ int main(int argc, char **argv) {
         else if (strcmp(how, "callbacks") == 0)
             all_calls();
         else
-            profile(strcmp(how, "again") != 0 || session == 0);
+            profile(strcmp(how, "again") != 0 || session == 0, strcmp(how, "refused") == 0);
         if (ends) {
             CUPTI(cuptiUnsubscribe(subscriber));
             subscriber = NULL;

@@ -250,10 +250,19 @@ void cp_hand_over(struct cp_session *s, bool all, const char *by) {
     pthread_mutex_unlock(&deliver);
 }
 
+/* The first time only. */
+static void be_slow(void) {
+    static atomic_bool slow_before;
+    if (!atomic_exchange(&slow_before, true))
+        nanosleep(&(struct timespec){.tv_sec = 1, .tv_nsec = 500000000}, NULL);
+}
+
 void cp_flush(bool forced) {
     /* A child of the process that CUPTI's thread lives in waits for it for ever. */
     while ((worker_of && worker_of != getpid()) || cp_fault(CP_HANG_FLUSH))
         pause();
+    if (cp_fault(CP_SLOW_FLUSH))
+        be_slow();
     cp_drain(true);
     for (int i = 0; i < CP_SESSIONS; i++) {
         if (forced)
