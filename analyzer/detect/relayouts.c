@@ -236,7 +236,9 @@ bool ls_relayouts_known(struct ls_detect *d, const struct ls_flow *flow, const c
 /* ---- judging ---- */
 
 bool ls_relayouts_negligible(const struct ls_detect *d, const struct ls_relayouts *g) {
-    return ls_share_of_run(d, g->ns) < LS_SHARE_NEGLIGIBLE;
+    double share = ls_share_of_run(d, g->ns);
+    bool noise = g->ns < LS_COPIES_NOISE_NS && g->bytes < LS_COPIES_NOISE_BYTES;
+    return share < LS_SHARE_NEGLIGIBLE || (noise && share < LS_SHARE_WARNING);
 }
 
 enum ls_severity ls_relayouts_severity(const struct ls_detect *d, int64_t gain_ns,

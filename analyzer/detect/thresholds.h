@@ -43,6 +43,10 @@
 #define LS_DEVICE_BYTES_PER_NS 800.0
 /* The shortest kernel: 2 us from start to end. */
 #define LS_KERNEL_NS 2000
+/* Nobody looks for less than this in a whole recording, unless it is a good part of a short one:
+ * fifty of the shortest kernels that together move what one launch could. */
+#define LS_COPIES_NOISE_NS 100000
+#define LS_COPIES_NOISE_BYTES (1 << 20)
 /* An expanded tensor that is written out: below a mebibyte it lies in the caches; a bias is there.
  */
 #define LS_BROADCAST_BYTES (1 << 20)

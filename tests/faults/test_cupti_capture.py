@@ -8,7 +8,8 @@ import time
 import pytest
 
 from harness import COMMAND, fault
-from truth import Call, Trace
+from truth import Trace
+from truth_log import Call
 
 HERE = {"LAYOUTSPY_CUPTI": "full"}
 RELAXED, COPIES = 2, 10
