@@ -2,8 +2,8 @@
 copy and memset that the simulated device did, once, with its times.
 
 The device's notes (#gpu lines of the log) are the judge. What began in a gap may be missing: while a profiler of
-the program's own had CUPTI, or where a process ended without its exit handlers. Workloads of several processes, and
-those without work, are for the long run only (LAYOUTSPY_LONG=1).
+the program's own had CUPTI, or where a process ended without its exit handlers. Workloads of several processes,
+those without work and second ones of a kind are for the long run only (LAYOUTSPY_LONG=1).
 """
 
 import os
@@ -14,13 +14,17 @@ import pytest
 from test_workloads import WORKLOADS, argv, run_how
 
 LONG = os.environ.get("LAYOUTSPY_LONG") == "1"
-LATER = ("spawned", "shared", "forked", "forked_first", "imported", "init")
+LATER = ("spawned", "shared", "forked", "forked_first", "imported", "init", "pinned registered", "embedding", "optimizers",
+         "checkpoint")
 SLACK = 50_000  # ns, between the device's clock and the trace's: both are read on a loaded machine
 FULL = {"LAYOUTSPY_CUPTI": "full", "LAYOUTSPY_GRAPHS": "nodes", "STANDIN_LOG_GPU": "1"}
 GAPS = {"profiler": 1, "forked_first": 2}  # workload -> how many of its traces have any
 KINDS = {"kernel": 1, "copy": 2, "memset": 3}  # as in gpu_work
-MANY = ["transformer", "graphs"]  # workloads with many kernels
 ROWS = 10
+
+
+def later(name, is_later):
+    return pytest.param(name, marks=pytest.mark.skipif(is_later and not LONG, reason="long: --long"))
 
 
 class Work:
@@ -106,9 +110,7 @@ def record(torch, name, **more):
     return [(trace, Notes(torch.log, trace)) for trace in traces]
 
 
-@pytest.mark.parametrize("name", [
-    pytest.param(name, marks=pytest.mark.skipif(name in LATER and not LONG, reason="long: --long"))
-    for name in WORKLOADS])
+@pytest.mark.parametrize("name", [later(name, name in LATER) for name in WORKLOADS])
 def test_hooks_and_cupti(torch, name):
     recorded = record(torch, name)
     for trace, notes in recorded:
@@ -118,7 +120,7 @@ def test_hooks_and_cupti(torch, name):
     assert sum(bool(notes.gaps) for _, notes in recorded) == GAPS.get(name, 0)
 
 
-@pytest.mark.parametrize("name", MANY)
+@pytest.mark.parametrize("name", [later("transformer", False), later("graphs", True)])
 def test_more_kernels_than_rows(torch, name):
     """Beyond LAYOUTSPY_KERNEL_ROWS kernels are in the totals alone, all of them, and the trace says so."""
     (trace, notes), = record(torch, name, LAYOUTSPY_KERNEL_ROWS=ROWS)
