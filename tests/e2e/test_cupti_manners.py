@@ -168,7 +168,7 @@ def test_switched_off_it_is_left_alone(harness):
     assert gpu_copies(harness) == {}
 
 
-@pytest.mark.parametrize("fault_name", ["hang-flush", "garbage", "invalid", "shuffle", "drop", "late"])
+@pytest.mark.parametrize("fault_name", ["hang-flush", "garbage", "invalid", "shuffle", "drop", "late", "unload"])
 def test_the_program_ends_in_time_with_a_bad_cupti(harness, fault_name):
     started = time.monotonic()
     command = [fault("cupti_other"), "none", "0"]
