@@ -316,6 +316,7 @@ struct convolution {
     int algo;
     void *workspace;
     size_t workspace_size;
+    enum { WRITES_Y, WRITES_X, WRITES_W } pass;
 };
 
 static int convolve(struct standin_call *call, cudnnHandle_t handle, const struct convolution *c,
@@ -329,7 +330,9 @@ static int convolve(struct standin_call *call, cudnnHandle_t handle, const struc
         status = check_shapes(c->conv, c->x, c->w, c->y);
     if (status == 0 && c->workspace_size < workspace_of(c->algo, c->x))
         status = CUDNN_STATUS_BAD_PARAM_SIZE_INSUFFICIENT;
-    return dn_finish(call, handle, status);
+    const struct dn_use use[] = {
+        {c->x, c->pass == WRITES_X}, {c->w, c->pass == WRITES_W}, {c->y, c->pass == WRITES_Y}};
+    return dn_finish_convolution(call, handle, status, use, 3, c->conv ? c->conv->groups : 1);
 }
 
 STANDIN_EXPORT cudnnStatus_t cudnnConvolutionForward(
@@ -340,7 +343,7 @@ STANDIN_EXPORT cudnnStatus_t cudnnConvolutionForward(
     LIB_ENTER(call);
     (void)alpha, (void)beta;
     struct convolution c = {conv,      dn_tensor(xDesc), dn_filter(wDesc), dn_tensor(yDesc),
-                            (int)algo, workspace,        workspace_size};
+                            (int)algo, workspace,        workspace_size,   WRITES_Y};
     return convolve(
         &call, handle, &c,
         DN_OPERANDS(DN_TENSOR("x", xDesc, x), DN_FILTER("w", wDesc, w), DN_TENSOR("y", yDesc, y)));
@@ -356,7 +359,7 @@ STANDIN_EXPORT cudnnStatus_t cudnnConvolutionBiasActivationForward(
     LIB_ENTER(call);
     (void)alpha1, (void)alpha2, (void)activation;
     struct convolution c = {conv,      dn_tensor(xDesc), dn_filter(wDesc), dn_tensor(yDesc),
-                            (int)algo, workspace,        workspace_size};
+                            (int)algo, workspace,        workspace_size,   WRITES_Y};
     return convolve(&call, handle, &c,
                     DN_OPERANDS(DN_TENSOR("x", xDesc, x), DN_FILTER("w", wDesc, w),
                                 DN_OPTIONAL("z", zDesc, z), DN_TENSOR("bias", biasDesc, bias),
@@ -371,7 +374,7 @@ STANDIN_EXPORT cudnnStatus_t cudnnConvolutionBackwardData(
     LIB_ENTER(call);
     (void)alpha, (void)beta;
     struct convolution c = {conv,      dn_tensor(dxDesc), dn_filter(wDesc), dn_tensor(dyDesc),
-                            (int)algo, workspace,         workspace_size};
+                            (int)algo, workspace,         workspace_size,   WRITES_X};
     return convolve(&call, handle, &c,
                     DN_OPERANDS(DN_FILTER("w", wDesc, w), DN_TENSOR("dy", dyDesc, dy),
                                 DN_TENSOR("dx", dxDesc, dx)));
@@ -385,7 +388,7 @@ STANDIN_EXPORT cudnnStatus_t cudnnConvolutionBackwardFilter(
     LIB_ENTER(call);
     (void)alpha, (void)beta;
     struct convolution c = {conv,      dn_tensor(xDesc), dn_filter(dwDesc), dn_tensor(dyDesc),
-                            (int)algo, workspace,        workspace_size};
+                            (int)algo, workspace,        workspace_size,    WRITES_W};
     return convolve(&call, handle, &c,
                     DN_OPERANDS(DN_TENSOR("x", xDesc, x), DN_TENSOR("dy", dyDesc, dy),
                                 DN_FILTER("dw", dwDesc, dw)));

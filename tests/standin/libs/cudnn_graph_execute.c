@@ -12,6 +12,8 @@
 
 #include "cudnn_graph.h"
 
+#define USES_MOST 4
+
 static const char *operation_name(int type) {
     static const struct {
         int type;
@@ -64,7 +66,29 @@ struct execution {
     struct standin_call *call;
     const struct dn_node *pack;
     int status;
+    /* Of the first operation. */
+    struct dn_shape shape[USES_MOST];
+    struct dn_use use[USES_MOST];
+    size_t uses;
+    int64_t input, filter; /* channels of each: what they differ by is the number of groups */
 };
+
+/* What its layouts are chosen by, where it is a convolution. */
+static void take_use(struct execution *execution, const char *role, const struct dn_shape *shape) {
+    bool filter = !strcmp(role, "w") || !strcmp(role, "dw");
+    bool written = !strcmp(role, "y") || !strcmp(role, "dx") || !strcmp(role, "dw");
+    if (!filter && !written && strcmp(role, "x") && strcmp(role, "dy"))
+        return;
+    if (execution->uses == USES_MOST)
+        return;
+    size_t at = execution->uses++;
+    execution->shape[at] = *shape;
+    execution->use[at] = (struct dn_use){&execution->shape[at], written};
+    if (filter)
+        execution->filter = shape->dims[1];
+    else if (role[strlen(role) - 1] == 'x')
+        execution->input = shape->dims[1];
+}
 
 /* The address that the variant pack gives to a tensor, or NULL. */
 static const void *address_of(const struct dn_node *pack, int64_t id) {
@@ -89,6 +113,8 @@ static void use_tensor(void *state, int operation, const char *role, const struc
     int64_t id = dn_node_int64(tensor, CUDNN_ATTR_TENSOR_UNIQUE_ID, 0);
     bool no_memory = flag(tensor, CUDNN_ATTR_TENSOR_IS_VIRTUAL);
     const void *address = no_memory ? NULL : address_of(execution->pack, id);
+    if (operation == 0 && !no_memory)
+        take_use(execution, role, &shape);
     if (operation > 0)
         snprintf(prefix, sizeof prefix, "%d.", operation + 1);
     dn_put_operand(execution->call, prefix,
@@ -111,22 +137,29 @@ static const struct dn_node *graph_of(const struct dn_node *plan) {
     return dn_node_link(engine, CUDNN_ATTR_ENGINE_OPERATION_GRAPH);
 }
 
-static int execute(struct standin_call *call, const struct dn_node *plan,
-                   const struct dn_node *pack) {
+static bool convolves(const struct dn_node *graph) {
+    const struct dn_node *operation = dn_node_link(graph, CUDNN_ATTR_OPERATIONGRAPH_OPS);
+    return operation && strncmp(operation_name(operation->type), "CONVOLUTION", 11) == 0;
+}
+
+static int execute(struct execution *execution, const struct dn_node *plan) {
+    struct standin_call *call = execution->call;
+    const struct dn_node *pack = execution->pack;
     const struct dn_node *graph = graph_of(plan);
     if (!graph || !pack || !pack->finalized || pack->type != CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR)
         return CUDNN_STATUS_BAD_PARAM;
-    struct execution execution = {call, pack, 0};
     put_operations(call, graph);
-    dn_graph_visit(graph, use_tensor, &execution);
+    dn_graph_visit(graph, use_tensor, execution);
+    if (!convolves(graph))
+        execution->uses = 0;
     put_convolution(call, graph);
     const struct dn_attribute *given = dn_node_find(pack, CUDNN_ATTR_VARIANT_PACK_WORKSPACE);
     const void *workspace = given && given->count ? *(void **)given->values : NULL;
     int64_t needed = dn_node_int64(plan, CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE, 0);
     lib_put_pointer(call, "workspace", workspace);
     standin_put_signed(call, "workspace_size", needed);
-    if (execution.status)
-        return execution.status;
+    if (execution->status)
+        return execution->status;
     if (needed && !workspace)
         return CUDNN_STATUS_BAD_PARAM_NULL_POINTER;
     if (needed && !standin_reachable(workspace, (uint64_t)needed))
@@ -140,7 +173,11 @@ STANDIN_EXPORT cudnnStatus_t cudnnBackendExecute(cudnnHandle_t handle,
     LIB_ENTER(call);
     int status = dn_begin(&call, handle, NULL, 0);
     lib_put_pointer(&call, "plan", plan);
+    struct execution execution = {.call = &call, .pack = dn_node_of(pack)};
     if (status == 0)
-        status = execute(&call, dn_node_of(plan), dn_node_of(pack));
-    return dn_finish(&call, handle, status);
+        status = execute(&execution, dn_node_of(plan));
+    if (execution.uses == 0)
+        return dn_finish(&call, handle, status);
+    int64_t groups = execution.filter ? execution.input / execution.filter : 1;
+    return dn_finish_convolution(&call, handle, status, execution.use, execution.uses, groups);
 }

@@ -95,6 +95,17 @@ int dn_begin(struct standin_call *call, cudnnHandle_t handle, const struct dn_op
 /* Puts the kernel on the handle's stream if `status` is 0; closes the call. */
 int dn_finish(struct standin_call *call, cudnnHandle_t handle, int status);
 
+/* A tensor of a convolution. */
+struct dn_use {
+    const struct dn_shape *shape;
+    bool written;
+};
+
+/* The same for a convolution, with the kernels that it runs: see cudnn_kernels.c. `use` matters
+ * where `status` is 0. */
+int dn_finish_convolution(struct standin_call *call, cudnnHandle_t handle, int status,
+                          const struct dn_use *use, size_t count, int64_t groups);
+
 #define DN_OPERANDS(...)                                                                           \
     (const struct dn_operand[]){__VA_ARGS__},                                                      \
         sizeof((const struct dn_operand[]){__VA_ARGS__}) / sizeof(struct dn_operand)
