@@ -188,8 +188,8 @@ CREATE VIEW layout_conversion AS
             CASE WHEN part.launched THEN COALESCE(part.gpu_ns, 0) + rest.gpu_ns / MAX(rest.runs, launched.count) * part.launched
                 END AS estimated, part.gpu_ns AS gpu_ns,
             (SELECT name FROM api WHERE class = 'library_call' AND api.id = under_api) AS under_call,
-            COALESCE((SELECT site FROM stack_site WHERE stack_site.id = part.stack),
-                (SELECT site FROM stack_site WHERE stack_site.id = under_stack), 'site unknown') AS site
+            COALESCE((SELECT site FROM stack_site WHERE stack_site.id = under_stack),
+                (SELECT site FROM stack_site WHERE stack_site.id = part.stack), 'site unknown') AS site
         FROM part LEFT JOIN rest ON rest.kernel = part.kernel LEFT JOIN launched ON launched.kernel = part.kernel)
     SELECT COALESCE((SELECT COALESCE(demangled, name) FROM kernel WHERE kernel.id = kernel_id),
             CASE WHEN kernel_id IS NULL THEN under_call ELSE 'kernel ' || kernel_id END) AS kernel,

@@ -17,9 +17,11 @@
 #include "../query.h"
 #include "../room.h"
 #include "../term.h"
+#include "convolutions.h"
 #include "course.h"
 #include "flow.h"
 #include "oom_facts.h"
+#include "products.h"
 #include "thresholds.h"
 #include "workspaces.h"
 
@@ -353,6 +355,8 @@ static void release(struct ls_detect *d) {
     ls_oom_events_free(&d->oom_events);
     ls_workspaces_free(d->workspaces);
     ls_courses_free(d->courses);
+    ls_convolutions_free(d->convolutions);
+    ls_products_free(d->products);
     ls_flow_free(d->flow);
     json_decref(d->skipped);
 }

@@ -59,7 +59,9 @@ struct ls_detect {
     struct ls_course *courses;        /* course.h; those that were asked for */
     struct ls_workspaces *workspaces; /* workspaces.h */
     bool workspaces_read;
-    struct ls_flow *flow; /* flow.h; NULL: not read yet */
+    struct ls_flow *flow;                 /* flow.h; NULL: not read yet */
+    struct ls_convolutions *convolutions; /* convolutions.h */
+    struct ls_products *products;         /* products.h */
     struct ls_finding *finding;
     size_t finding_count, finding_room;
     json_t *skipped; /* array of [kind, reason] */

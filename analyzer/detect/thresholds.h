@@ -309,4 +309,61 @@
 #define LS_ONE_POOL_DEVICE 0.5
 #define LS_ONE_POOL_LIVE 0.9
 
+/* --- copy-dominated ---------------------------------------------------------------------- */
+
+/* Copies are what a program does where they are most of what the GPU runs; in the networks of field
+ * reports with much too many they were 4 to 38 %. */
+#define LS_COPY_DOMINATED 0.5
+/* Fewer are a set-up phase: weights put into shape once, at the start of a short run. */
+#define LS_COPY_DOMINATED_COUNT 64
+/* A kernel this short is over before the next one can be launched: it costs its launch, 2 to 4 us,
+ * whatever it moves. TensorRT's copies of slices took 3.5 us each. */
+#define LS_LAUNCH_BOUND_NS 5000
+
+/* --- conversion-kernels, layout-mismatch --------------------------------------------------- */
+
+/* So few runs are a library that tries its algorithms. */
+#define LS_CONVERSIONS 4
+
+/* --- gemm-loop, batch-degraded ------------------------------------------------------------- */
+
+/* As often in a row is a loop: q, k and v are three, the gates of a cell four. */
+#define LS_GEMM_RUN 8
+/* A product that takes no longer than this keeps the GPU busy for less than two launches; without
+ * times, at 20 TFLOP/s, which is what one of an A100 reaches in single precision. */
+#define LS_GEMM_SMALL_NS 10000
+#define LS_GEMM_SMALL_FLOPS 2e8
+/* Among a loop's products at most so many copies each: what puts results into a list or a slice. */
+#define LS_GEMM_COPIES 2
+/* Kernels for each matrix of a batch: one each is a loop inside of the library, and a fifth of them
+ * is no chance (two kernels, split along k, for a batch of eight). */
+#define LS_BATCH_KERNELS 0.5
+
+/* --- cudnn-bypassed ------------------------------------------------------------------------ */
+
+/* A product takes the columns within so many calls of its thread: their launches, and what sizes
+ * are asked for between. */
+#define LS_COLUMNS_CALLS 64
+
+/* --- kernel-choice ------------------------------------------------------------------------- */
+
+/* The same layer at a neighbouring size is never slower per operation than this by its size alone:
+ * the public case was 60 times slower, filling a device with a tenth of the work costs a factor of
+ * about 5. */
+#define LS_KERNEL_CHOICE_FACTOR 8.0
+/* Less work than this does not fill a device: 0.1 ms at 10 TFLOP/s. */
+#define LS_KERNEL_CHOICE_FLOPS 1e9
+/* Neighbours: work within this factor of each other. */
+#define LS_KERNEL_CHOICE_NEAR 8.0
+
+/* --- misaligned ---------------------------------------------------------------------------- */
+
+/* Tensor Cores are fed in pieces of 16 bytes: 8 elements of 16 bits, 16 of 8 bits (NVIDIA's Deep
+ * Learning Performance Guide, "Tensor Core Requirements"). */
+#define LS_ALIGN_BYTES 16
+/* What padding saves of such a product's time. The guide's figures for k off 8 with cuBLAS 11 are
+ * between a fifth and two thirds, the public case of a vocabulary of 50,257 padded to 50,304 was a
+ * quarter of a whole step. */
+#define LS_MISALIGNED_GAIN 0.3
+
 #endif

@@ -1,0 +1,303 @@
+/*
+ * gemm_loop.c - `gemm-loop`: equal small products one after the other, by one line, of which only
+ * the addresses differ: one batched call does them all.
+ *
+ * In a row: of one thread, with no other product between. What is launched between must be copies
+ * that are known not to write what the next products read; a product that reads what one before it
+ * in the row wrote, or writes there again, ends the row. Needs: operands of cuBLAS's calls. Cost:
+ * the launches but one of each row. Main thread only; not for signal handlers.
+ */
+#include <stdlib.h>
+#include <string.h>
+#include <uthash.h>
+
+#include "../human.h"
+#include "../json_text.h"
+#include "../query.h"
+#include "../room.h"
+#include "detect.h"
+#include "flow.h"
+#include "layout_cost.h"
+#include "products.h"
+#include "thresholds.h"
+
+struct written {
+    uint64_t address;
+    UT_hash_handle hh;
+};
+
+/* All rows of one stack and shape. */
+struct loop {
+    char *site;
+    int64_t stack;
+    const struct ls_product_shape *shape;
+    int64_t count, rows, longest, copies;
+    int64_t timed, gpu_ns, host_ns;
+    bool same_a, same_b; /* in all rows one of the matrices was the same one throughout */
+    bool even;           /* in all rows the addresses are evenly apart */
+};
+
+struct looking {
+    struct ls_detect *d;
+    const struct ls_flow *flow;
+    const struct ls_products *products;
+    sqlite3_stmt *between;
+    struct written *written;
+    struct loop *loop;
+    size_t loops, room;
+};
+
+/* ---- rows ---- */
+
+static bool alike(const struct ls_product_call *x, const struct ls_product_call *y) {
+    return x->thread == y->thread && x->stack == y->stack && x->api == y->api &&
+           x->shape == y->shape;
+}
+
+static bool is_written(const struct looking *look, uint64_t address) {
+    struct written *at;
+    HASH_FIND(hh, look->written, &address, sizeof address, at);
+    return at != NULL;
+}
+
+static void write_to(struct looking *look, uint64_t address) {
+    if (is_written(look, address))
+        return;
+    struct written *at = ls_new(1, sizeof *at);
+    at->address = address;
+    HASH_ADD(hh, look->written, address, sizeof at->address, at);
+}
+
+static void unwrite(struct looking *look, uint64_t address) {
+    struct written *at;
+    HASH_FIND(hh, look->written, &address, sizeof address, at);
+    if (!at)
+        return;
+    HASH_DEL(look->written, at);
+    free(at);
+}
+
+static void forget(struct looking *look) {
+    struct written *at, *next;
+    HASH_ITER(hh, look->written, at, next) {
+        HASH_DEL(look->written, at);
+        free(at);
+    }
+}
+
+static int by_call(const void *key, const void *element) {
+    int64_t call = *(const int64_t *)key, other = ((const struct ls_relayout *)element)->call;
+    return call < other ? -1 : call > other;
+}
+
+/* The call between two products is a copy on the device. */
+static bool copy_of(const struct looking *look, uint64_t *src, uint64_t *dst) {
+    int64_t call = sqlite3_column_int64(look->between, 0);
+    if (sqlite3_column_type(look->between, 1) != SQLITE_NULL) {
+        *dst = (uint64_t)sqlite3_column_int64(look->between, 1);
+        *src = (uint64_t)sqlite3_column_int64(look->between, 2);
+        return sqlite3_column_int(look->between, 3) == LS_DIRECTION_D2D;
+    }
+    const struct ls_relayout *copy = look->flow->count
+                                         ? bsearch(&call, look->flow->relayout, look->flow->count,
+                                                   sizeof *look->flow->relayout, by_call)
+                                         : NULL;
+    if (!copy)
+        return false;
+    *src = (uint64_t)copy->src_address;
+    *dst = (uint64_t)copy->dst_address;
+    return true;
+}
+
+/* What the thread launched between the two: the copies, or -1 where anything else is among it. */
+static int64_t copies_between(struct looking *look, const struct ls_product_call *from,
+                              const struct ls_product_call *to) {
+    int64_t copies = 0;
+    sqlite3_bind_int64(look->between, 1, from->call);
+    sqlite3_bind_int64(look->between, 2, to->call);
+    sqlite3_bind_int64(look->between, 3, from->thread);
+    while (copies >= 0 && sqlite3_step(look->between) == SQLITE_ROW) {
+        uint64_t src, dst;
+        if (!copy_of(look, &src, &dst) || ++copies > LS_GEMM_COPIES) {
+            copies = -1;
+            break;
+        }
+        /* What was copied away may be written anew: temporary memory is used again. */
+        unwrite(look, src);
+        write_to(look, dst);
+    }
+    sqlite3_reset(look->between);
+    return copies;
+}
+
+/* The row that begins with this product ends before the one that is returned. */
+static size_t row_end(struct looking *look, size_t first, int64_t *copies) {
+    const struct ls_product_call *call = look->products->call;
+    size_t i = first;
+    *copies = 0;
+    for (;; i++) {
+        const struct ls_product_call *now = &call[i];
+        if (is_written(look, now->address[LS_PRODUCT_IN_A]) ||
+            is_written(look, now->address[LS_PRODUCT_IN_B]) ||
+            is_written(look, now->address[LS_PRODUCT_OUT]))
+            break;
+        write_to(look, now->address[LS_PRODUCT_OUT]);
+        if (i + 1 == look->products->calls || !alike(now, &call[i + 1])) {
+            i++;
+            break;
+        }
+        int64_t made = copies_between(look, now, &call[i + 1]);
+        if (made < 0) {
+            i++;
+            break;
+        }
+        *copies += made;
+    }
+    forget(look);
+    return i > first ? i : first + 1;
+}
+
+/* ---- loops ---- */
+
+static struct loop *loop_of(struct looking *look, const struct ls_product_call *call) {
+    for (size_t i = 0; i < look->loops; i++)
+        if (look->loop[i].stack == call->stack && look->loop[i].shape == call->shape)
+            return &look->loop[i];
+    look->loop = ls_room(look->loop, look->loops, &look->room, sizeof *look->loop);
+    struct loop *made = &look->loop[look->loops++];
+    *made = (struct loop){.site = ls_site_of(look->d->db, call->stack),
+                          .stack = call->stack,
+                          .shape = call->shape,
+                          .same_a = true,
+                          .same_b = true,
+                          .even = true};
+    return made;
+}
+
+static void take_row(struct looking *look, size_t first, size_t end, int64_t copies) {
+    const struct ls_product_call *call = look->products->call;
+    struct loop *loop = loop_of(look, &call[first]);
+    int64_t count = (int64_t)(end - first);
+    loop->rows++;
+    loop->count += count;
+    loop->copies += copies;
+    loop->longest = count > loop->longest ? count : loop->longest;
+    loop->host_ns += call[end - 1].end_ns - call[first].start_ns;
+    for (size_t i = first; i < end; i++) {
+        loop->timed += call[i].gpu_ns >= 0;
+        loop->gpu_ns += call[i].gpu_ns >= 0 ? call[i].gpu_ns : 0;
+        loop->same_a &= call[i].address[LS_PRODUCT_IN_A] == call[first].address[LS_PRODUCT_IN_A];
+        loop->same_b &= call[i].address[LS_PRODUCT_IN_B] == call[first].address[LS_PRODUCT_IN_B];
+        for (int m = 0; m < LS_PRODUCT_MATRICES && i > first; m++)
+            loop->even &= call[i].address[m] - call[i - 1].address[m] ==
+                          call[first + 1].address[m] - call[first].address[m];
+    }
+}
+
+static bool small(const struct loop *l) {
+    if (l->timed)
+        return l->gpu_ns / l->timed <= LS_GEMM_SMALL_NS;
+    return ls_product_flops(l->shape) <= LS_GEMM_SMALL_FLOPS;
+}
+
+/* ---- the finding ---- */
+
+static char *advice_of(const struct loop *l) {
+    if (l->same_a || l->same_b)
+        return ls_format(
+            "One matrix (%s) is the same for all of them: put the other ones beside each "
+            "other (torch.cat or one tensor from the start) and multiply once, a larger "
+            "product instead of a batch.",
+            l->same_a ? "A" : "B");
+    return ls_format(
+        "Stack the matrices into one tensor of one more dimension and multiply once: torch.bmm, "
+        "matmul or einsum over the batch, %s; torch.vmap does it for a function. %sThat needs no "
+        "copies where the matrices are made in one tensor from the start. It does not help where the "
+        "sizes really differ (grouped products, or padding, then), nor where a CUDA graph replays the "
+        "loop and the GPU is what is waited for.",
+        l->even ? "cublasGemmStridedBatchedEx in C" : "cublasGemmBatchedEx in C",
+        l->even ? "They lie evenly apart already. " : "");
+}
+
+static void add(struct looking *look, const struct ls_detector *self, const struct loop *l) {
+    struct ls_detect *d = look->d;
+    const struct ls_product_shape *s = l->shape;
+    struct ls_human count, saved, rows;
+    int64_t launches = (l->count - l->rows + l->copies) * LS_ASYNC_LAUNCH_NS;
+    int64_t gain = launches < l->host_ns ? launches : l->host_ns;
+    int64_t steps = ls_query_int(d->db, 0, "SELECT COUNT(*) FROM step");
+    struct ls_finding *f = ls_finding_add(d, self->kind);
+    f->count = l->count;
+    f->time_ns = l->host_ns;
+    f->gain_ns = gain;
+    f->severity = ls_severity_of(d, gain);
+    f->site = ls_copied(l->site);
+    f->title =
+        ls_format("%s equal products of %lld x %lld x %lld (%s) one by one, up to %lld in a row, "
+                  "in %s %s: one batched call for each would save about %s",
+                  ls_human_count(&count, l->count), (long long)s->m, (long long)s->n,
+                  (long long)s->k, s->dtype, (long long)l->longest, ls_human_count(&rows, l->rows),
+                  ls_plural(l->rows, "loop", "loops"), ls_human_ns(&saved, gain));
+    f->advice = advice_of(l);
+    json_object_set_new(
+        f->evidence, "why",
+        json_string("Each costs a call and a launch of its own, and a matrix so small "
+                    "occupies a fraction of the GPU; nothing in them depends on the "
+                    "others."));
+    ls_finding_basis(
+        f, false, "each further call of a row costs a launch, and the host is what is waited for");
+    json_object_set_new(f->evidence, "confidence", json_string("linked"));
+    json_object_update_new(
+        f->evidence, json_pack("{s:o, s:I, s:I, s:f, s:o, s:I, s:b, s:b, s:b, s:I}", "product",
+                               ls_product_json(s), "rows", (json_int_t)l->rows, "longest",
+                               (json_int_t)l->longest, "per_step",
+                               steps ? (double)l->count / (double)steps : 0.0, "gpu_ns",
+                               l->timed ? json_integer(l->gpu_ns) : json_null(), "host_ns",
+                               (json_int_t)l->host_ns, "same_a", l->same_a, "same_b", l->same_b,
+                               "evenly_apart", l->even, "copies_between", (json_int_t)l->copies));
+}
+
+static void look_for(struct looking *look, const struct ls_detector *self) {
+    const struct ls_products *p = look->products;
+    for (size_t i = 0; i < p->calls;) {
+        const struct ls_product_call *call = &p->call[i];
+        bool more = i + 1 < p->calls && alike(call, &p->call[i + 1]);
+        if (!more || call->shape->batch > 1 || call->added || call->arrays) {
+            i++;
+            continue;
+        }
+        int64_t copies;
+        size_t end = row_end(look, i, &copies);
+        if (end - i >= LS_GEMM_RUN)
+            take_row(look, i, end, copies);
+        i = end;
+    }
+    for (size_t i = 0; i < look->loops; i++) {
+        if (small(&look->loop[i]))
+            add(look, self, &look->loop[i]);
+        free(look->loop[i].site);
+    }
+    free(look->loop);
+}
+
+static int run(struct ls_detect *d, const struct ls_detector *self) {
+    struct looking look = {.d = d};
+    if (!ls_operands_told(d, self->kind))
+        return SQLITE_OK;
+    look.products = ls_detect_products(d);
+    look.flow = look.products ? ls_detect_flow(d) : NULL;
+    if (!look.flow)
+        return SQLITE_ERROR;
+    int rc = sqlite3_prepare_v2(
+        d->db,
+        "SELECT call.id, copy.dst, copy.src, copy.direction FROM call LEFT JOIN copy ON copy.id = call.id"
+        " WHERE call.id > ?1 AND call.id < ?2 AND call.thread = ?3 AND flags & 1 = 0 AND call.api IN"
+        " (SELECT id FROM api WHERE class IN ('launch', 'library_call', 'graph', 'copy', 'memset'))",
+        -1, &look.between, NULL);
+    if (rc == SQLITE_OK)
+        look_for(&look, self);
+    sqlite3_finalize(look.between);
+    return rc;
+}
+
+const struct ls_detector ls_detect_gemm_loop = {"gemm-loop", run};
