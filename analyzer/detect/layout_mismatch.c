@@ -11,47 +11,19 @@
 #include <string.h>
 #include <uthash.h>
 
-#include "../human.h"
-#include "../json_text.h"
-#include "../query.h"
 #include "../room.h"
 #include "convolutions.h"
 #include "detect.h"
 #include "layout_cost.h"
+#include "layout_mismatch.h"
 #include "thresholds.h"
-
-enum verdict {
-    FINE,
-    MIXED,    /* one call's tensors differ, and the library copes */
-    COPIED,   /* the framework turned one for the call */
-    FLOAT32,  /* channels last without Tensor Cores, and the library turned them */
-    GROUPED,  /* channels last with groups, the same */
-    OPERATOR, /* no convolution: what copies a convolution's output to another layout */
-};
-
-static const char *const verdict_name[] = {"", "mixed", "copied", "float32", "grouped", "operator"};
-
-enum { INPUT, FILTER, OUTPUT, TENSORS };
-static const char *const tensor_name[] = {"input", "filter", "output or its gradient"};
 
 /* What the framework copied for one layer, by tensor. */
 struct copied {
-    int64_t count[TENSORS], ns[TENSORS];
-    int64_t to_nhwc, to_nchw;
+    int64_t count[LS_MISMATCH_TENSORS], ns[LS_MISMATCH_TENSORS];
+    int64_t to_nhwc[LS_MISMATCH_TENSORS],
+        bytes[LS_MISMATCH_TENSORS]; /* of count so many; the others to nchw */
     bool timed;
-};
-
-/* One finding. */
-struct group {
-    char *site, *op_name; /* op_name: of OPERATOR, else NULL */
-    enum verdict verdict;
-    int64_t calls, conv_ns, inside, inside_ns, copies, copied_ns, bytes;
-    int64_t by_tensor[TENSORS];
-    int64_t to_nhwc, to_nchw;
-    bool timed, float32, grouped, half;
-    const struct ls_conv_layer *worst;
-    json_t *layers;
-    int64_t worst_ns;
 };
 
 struct looking {
@@ -59,9 +31,13 @@ struct looking {
     const struct ls_flow *flow;
     const struct ls_convolutions *convs;
     struct copied *copied; /* by layer */
-    struct group *group;
+    struct ls_mismatch_group *group;
     size_t groups, room;
     char role[64]; /* of each role.id: enum above + 1, 0 for others */
+    struct {
+        int64_t x, y;
+        bool same;
+    } last_sites; /* asked about: most copies come in loops */
 };
 
 /* An address that a convolution wrote to, and what. */
@@ -133,12 +109,30 @@ static void read_roles(struct looking *look) {
     sqlite3_finalize(stmt);
 }
 
-/* The layer's tensor that a copy was made for, in *tensor; NULL: it is none of these copies. */
+/* Two stacks of one line: a loop's first call has a stack of its own, and what a framework does for
+ * a call has its line. */
+static bool same_site(struct looking *look, int64_t x, int64_t y) {
+    if (x == y)
+        return true;
+    if (look->last_sites.x == x && look->last_sites.y == y)
+        return look->last_sites.same;
+    char *a = ls_site_of(look->d->db, x), *b = ls_site_of(look->d->db, y);
+    look->last_sites.x = x;
+    look->last_sites.y = y;
+    look->last_sites.same = strcmp(a, b) == 0;
+    free(a);
+    free(b);
+    return look->last_sites.same;
+}
+
+/* The layer's tensor that the framework made this copy for, in *tensor; NULL: it is none of these.
+ * What another line copied is that line's matter: copy-before-call tells of it. */
 static struct copied *copied_for(struct looking *look, const struct ls_relayout *r, int *tensor) {
     const struct ls_conv_call *call = r->reader ? ls_conv_of(look->convs, r->reader) : NULL;
     bool role = r->reader_role >= 0 && r->reader_role < (int)sizeof look->role;
     *tensor = role ? look->role[r->reader_role] - 1 : -1;
-    if (!call || *tensor < 0 || r->told || !turn_for_reader(r))
+    if (!call || *tensor < 0 || r->told || !turn_for_reader(r) ||
+        !same_site(look, r->stack, look->convs->layer[call->layer].stack))
         return NULL;
     return &look->copied[call->layer];
 }
@@ -150,18 +144,40 @@ static void take_copy(struct looking *look, const struct ls_relayout *r) {
         return;
     copied->count[tensor]++;
     copied->ns[tensor] += ls_relayout_ns(r);
+    copied->bytes[tensor] += ls_relayout_bytes(r);
+    copied->to_nhwc[tensor] += turn_for_reader(r) > 0;
     copied->timed |= r->gpu_ns >= 0;
-    *(turn_for_reader(r) > 0 ? &copied->to_nhwc : &copied->to_nchw) += 1;
+}
+
+/* The same convolution of the same line. */
+static bool same_place(struct looking *look, const struct ls_conv_layer *x,
+                       const struct ls_conv_layer *y) {
+    return x->api == y->api && x->pass == y->pass && x->x == y->x && x->w == y->w && x->y == y->y &&
+           x->setting == y->setting && same_site(look, x->stack, y->stack);
 }
 
 /* What is made once, when a model is put into shape, is as it should be. */
-static void forget_single_copies(struct looking *look) {
-    for (size_t i = 0; i < look->convs->layers; i++) {
-        struct copied *c = &look->copied[i];
-        int64_t count = c->to_nhwc + c->to_nchw;
-        if (count < LS_CONVERSIONS || count < look->convs->layer[i].count / 2)
-            *c = (struct copied){.timed = false};
+static bool is_single(struct looking *look, size_t layer, int tensor) {
+    int64_t copies = 0, calls = 0;
+    for (size_t k = 0; k < look->convs->layers; k++) {
+        if (!same_place(look, &look->convs->layer[layer], &look->convs->layer[k]))
+            continue;
+        copies += look->copied[k].count[tensor];
+        calls += look->convs->layer[k].count;
     }
+    return copies < LS_CONVERSIONS || copies < calls / 2;
+}
+
+static void forget_single_copies(struct looking *look) {
+    bool(*single)[LS_MISMATCH_TENSORS] = ls_new(look->convs->layers, sizeof *single);
+    for (size_t i = 0; i < look->convs->layers; i++)
+        for (int t = 0; t < LS_MISMATCH_TENSORS; t++)
+            single[i][t] = look->copied[i].count[t] && is_single(look, i, t);
+    for (size_t i = 0; i < look->convs->layers; i++)
+        for (int t = 0; t < LS_MISMATCH_TENSORS; t++)
+            if (single[i][t])
+                look->copied[i].count[t] = 0;
+    free(single);
 }
 
 static void tell_copies(struct looking *look) {
@@ -175,11 +191,12 @@ static void tell_copies(struct looking *look) {
 
 /* ---- groups ---- */
 
-static struct group *group_of(struct looking *look, int64_t stack, enum verdict verdict) {
+static struct ls_mismatch_group *group_of(struct looking *look, int64_t stack,
+                                          enum ls_mismatch verdict) {
     char *site = ls_site_of(look->d->db, stack);
-    char *op_name = verdict == OPERATOR ? ls_operator_of(look->d->db, stack) : NULL;
+    char *op_name = verdict == LS_MISMATCH_OPERATOR ? ls_operator_of(look->d->db, stack) : NULL;
     for (size_t i = 0; i < look->groups; i++) {
-        struct group *g = &look->group[i];
+        struct ls_mismatch_group *g = &look->group[i];
         bool same = !op_name || !g->op_name ? op_name == g->op_name : !strcmp(op_name, g->op_name);
         if (g->verdict == verdict && same && strcmp(g->site, site) == 0) {
             free(site);
@@ -188,36 +205,41 @@ static struct group *group_of(struct looking *look, int64_t stack, enum verdict 
         }
     }
     look->group = ls_room(look->group, look->groups, &look->room, sizeof *look->group);
-    struct group *made = &look->group[look->groups++];
-    *made = (struct group){
+    struct ls_mismatch_group *made = &look->group[look->groups++];
+    *made = (struct ls_mismatch_group){
         .site = site, .op_name = op_name, .verdict = verdict, .layers = json_array()};
     return made;
 }
 
-static enum verdict verdict_of(const struct ls_conv_layer *l, const struct copied *c) {
+static enum ls_mismatch verdict_of(const struct ls_conv_layer *l, const struct copied *c) {
     const char *dtype = l->x ? l->x->dtype : "";
     if (l->layouts == LS_CONV_MIXED)
-        return MIXED;
-    if (c->to_nhwc + c->to_nchw)
-        return COPIED;
+        return LS_MISMATCH_MIXED;
+    if (c->count[LS_MISMATCH_INPUT] + c->count[LS_MISMATCH_FILTER] + c->count[LS_MISMATCH_OUTPUT])
+        return LS_MISMATCH_COPIED;
     if (l->layouts != LS_CONV_NHWC || !l->inside.count)
-        return FINE;
-    return !strcmp(dtype, "float32") || !strcmp(dtype, "float64") ? FLOAT32
-           : l->groups > 1                                        ? GROUPED
-                                                                  : FINE;
+        return LS_MISMATCH_FINE;
+    return !strcmp(dtype, "float32") || !strcmp(dtype, "float64") ? LS_MISMATCH_FLOAT32
+           : l->groups > 1                                        ? LS_MISMATCH_GROUPED
+                                                                  : LS_MISMATCH_FINE;
 }
 
 static void take_layer(struct looking *look, size_t i) {
     const struct ls_conv_layer *l = &look->convs->layer[i];
     const struct copied *c = &look->copied[i];
-    enum verdict verdict = verdict_of(l, c);
-    if (verdict == FINE)
+    enum ls_mismatch verdict = verdict_of(l, c);
+    if (verdict == LS_MISMATCH_FINE)
         return;
-    struct group *g = group_of(look, l->stack, verdict);
+    struct ls_mismatch_group *g = group_of(look, l->stack, verdict);
     int64_t spent = l->inside.ns, copies = 0;
-    for (int t = 0; t < TENSORS; t++) {
+    for (int t = 0; t < LS_MISMATCH_TENSORS; t++) {
+        if (!c->count[t])
+            continue;
         g->by_tensor[t] += c->count[t];
         g->copied_ns += c->ns[t];
+        g->bytes += c->bytes[t];
+        g->to_nhwc += c->to_nhwc[t];
+        g->to_nchw += c->count[t] - c->to_nhwc[t];
         spent += c->ns[t];
         copies += c->count[t];
     }
@@ -226,8 +248,8 @@ static void take_layer(struct looking *look, size_t i) {
     g->conv_ns += l->gpu_ns > l->inside.ns ? l->gpu_ns - l->inside.ns : 0;
     g->inside += l->inside.count;
     g->inside_ns += l->inside.ns;
-    g->to_nhwc += l->inside.to_nhwc + c->to_nhwc;
-    g->to_nchw += l->inside.to_nchw + c->to_nchw;
+    g->to_nhwc += l->inside.to_nhwc;
+    g->to_nchw += l->inside.to_nchw;
     g->timed |= c->timed || l->timed > 0;
     g->grouped |= l->groups > 1;
     if (l->x) {
@@ -266,7 +288,7 @@ static void take_operator(struct looking *look, const struct written *all, struc
     HASH_FIND(hh, all, &address, sizeof address, at);
     if (!at || !at->shape || way_of(at->shape) != 1 || lies(at->shape, r->src, r->dst) != -1)
         return;
-    struct group *g = group_of(look, r->stack, OPERATOR);
+    struct ls_mismatch_group *g = group_of(look, r->stack, LS_MISMATCH_OPERATOR);
     g->calls++;
     g->copies++;
     g->copied_ns += ls_relayout_ns(r);
@@ -297,125 +319,22 @@ static void take_operators(struct looking *look) {
     }
 }
 
-/* ---- words ---- */
-
-static char *title_of(const struct group *g) {
-    struct ls_human calls, ns, conv, count;
-    char x[80], w[80];
-    if (g->verdict == OPERATOR)
-        return ls_format("%s copies %s %s of convolutions from nhwc to nchw: %s",
-                         g->op_name ? g->op_name : "The program", ls_human_count(&count, g->copies),
-                         ls_plural(g->copies, "output", "outputs"), ls_human_ns(&ns, g->copied_ns));
-    const struct ls_conv_layer *l = g->worst;
-    ls_dims_text(x, sizeof x, l->x);
-    ls_dims_text(w, sizeof w, l->w);
-    ls_human_count(&calls, g->calls);
-    ls_human_ns(&ns, g->inside_ns + g->copied_ns);
-    ls_human_ns(&conv, g->conv_ns);
-    const char *calls_word = ls_plural(g->calls, "convolution", "convolutions");
-    const char *against = g->timed && g->conv_ns ? ", the convolutions themselves " : "";
-    if (g->verdict == MIXED)
-        return ls_format(
-            "%s %s with tensors in several layouts (%s: input %s, filter %s, output %s): "
-            "conversions took %s%s%s",
-            calls.text, calls_word, x, ls_layout_word(l->x), ls_layout_word(l->w),
-            ls_layout_word(l->y), ns.text, against, *against ? conv.text : "");
-    if (g->verdict == COPIED)
-        return ls_format(
-            "%s %s (%s, filter %s) had %s %s copied into another layout before: %s%s%s", calls.text,
-            calls_word, x, w, ls_human_count(&count, g->copies),
-            ls_plural(g->copies, "tensor", "tensors"), ns.text, against, *against ? conv.text : "");
-    return ls_format(
-        "%s %s in %s are channels last (%s, filter %s%s), and cuDNN converts them inside: "
-        "%s%s%s",
-        calls.text, calls_word, l->x ? l->x->dtype : "?", x, w,
-        g->verdict == GROUPED ? ", with groups" : "", ns.text, against, *against ? conv.text : "");
-}
-
-static char *advice_of(const struct looking *look, const struct group *g) {
-    const struct group *forcing = NULL;
-    for (size_t i = 0; i < look->groups && !forcing; i++)
-        if (look->group[i].verdict == OPERATOR)
-            forcing = &look->group[i];
-    if (g->verdict == OPERATOR)
-        return ls_format(
-            "This operator has no kernel for channels last, so everything before it that "
-            "is channels last is copied, and copied back for the next convolution. "
-            "Replace it by one that has (BatchNorm, a fused GroupNorm), or leave the "
-            "convolutions around it channels first: with one such operator between every "
-            "two of them channels last costs more than it gains.");
-    const char *filter = g->by_tensor[FILTER] || g->verdict == MIXED
-                             ? " The filter is a weight: convert it once, when the model is made "
-                               "(model.to(memory_format=...)), not in each step."
-                             : "";
-    const char *groups = g->grouped
-                             ? " Some have groups: channels-last kernels for these are missing or "
-                               "slow in many versions of cuDNN, so time both layouts."
-                             : "";
-    char *around =
-        forcing ? ls_format(" %s at %s makes tensors channels first in between: see its own "
-                            "finding; while it is there, converting more of the model to "
-                            "channels last will not help.",
-                            forcing->op_name ? forcing->op_name : "An operator", forcing->site)
-                : ls_copied("");
-    char *advice =
-        g->float32 && !g->half
-            ? ls_format(
-                  "In float32 without Tensor Cores channels last gains nothing, so let these stay "
-                  "channels first: leave out memory_format=torch.channels_last for both the model "
-                  "and its input. It pays in bfloat16 or float16 (autocast), or with TF32 where "
-                  "that precision will do; then convert both.%s%s%s",
-                  filter, groups, around)
-            : ls_format(
-                  "Give input, filter and output one layout: for %s, whose kernels use Tensor "
-                  "Cores, channels last, for model and input alike and from the first layer "
-                  "on.%s%s%s",
-                  g->worst && g->worst->x ? g->worst->x->dtype : "16 bits", filter, groups, around);
-    free(around);
-    return advice;
-}
-
-static void put_evidence(const struct group *g, struct ls_finding *f) {
-    json_t *copied = json_object();
-    for (int t = 0; t < TENSORS; t++)
-        if (g->by_tensor[t])
-            json_object_set_new(copied, tensor_name[t], json_integer(g->by_tensor[t]));
-    if (g->copies)
-        json_object_set_new(f->evidence, "confidence", json_string("linked"));
-    json_object_update_new(
-        f->evidence,
-        json_pack("{s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:b, s:o, s:O}", "shape",
-                  verdict_name[g->verdict], "calls", (json_int_t)g->calls, "conversions_inside",
-                  (json_int_t)g->inside, "conversions_inside_ns", (json_int_t)g->inside_ns,
-                  "copies_around", (json_int_t)g->copies, "copies_around_ns",
-                  (json_int_t)g->copied_ns, "convolutions_ns", (json_int_t)g->conv_ns, "to_nhwc",
-                  (json_int_t)g->to_nhwc, "to_nchw", (json_int_t)g->to_nchw,
-                  "conversions_are_inside", g->inside > 0, "copied", copied, "layers", g->layers));
-    if (g->op_name)
-        json_object_set_new(f->evidence, "operator", ls_json_text(g->op_name));
-    json_object_set_new(
-        f->evidence, "why",
-        json_string(
-            g->verdict == FLOAT32
-                ? "Kernels for float32 without Tensor Cores are written for channels first; "
-                  "given channels last, each call converts before and after."
-                : "A convolution's kernel works in one layout: a tensor in the other one is "
-                  "read and written once more, for each call."));
-}
-
-static void add(struct looking *look, const struct ls_detector *self, const struct group *g) {
+static void add(struct looking *look, const struct ls_detector *self,
+                const struct ls_mismatch_group *g) {
     struct ls_detect *d = look->d;
     int64_t spent = g->inside_ns + g->copied_ns;
+    const struct ls_mismatch_group *forcing = NULL;
+    for (size_t i = 0; i < look->groups && !forcing; i++)
+        if (look->group[i].verdict == LS_MISMATCH_OPERATOR)
+            forcing = &look->group[i];
     struct ls_finding *f = ls_finding_add(d, self->kind);
     f->count = g->calls;
     f->bytes = g->bytes;
     f->time_ns = f->gain_ns = spent;
     f->severity = g->inside + g->copies < LS_CONVERSIONS ? LS_INFO : ls_severity_of(d, spent);
     f->site = ls_copied(g->site);
-    f->title = title_of(g);
-    f->advice = advice_of(look, g);
     ls_finding_basis(f, g->timed, "no tensor is converted, and the convolutions stay as fast");
-    put_evidence(g, f);
+    ls_mismatch_words(g, forcing, f);
     if (g->timed)
         ls_finding_gpu_share(d, f, spent);
 }

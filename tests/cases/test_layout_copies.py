@@ -22,14 +22,14 @@ def only_copies(case, kind, count=1):
 
 def test_mixed_layouts_copy_the_input(case):
     size = play(case, "InputConverted")
-    [found] = only_copies(case, "copy-before-call")
+    [found] = only_copies(case, "layout-mismatch")
     case.at(found, "layout_copies.py", "input converted", "step")
     assert found["count"] == STEPS and found["bytes"] == STEPS * size
     evidence = found["evidence"]
-    assert evidence["operand"] == "x" and "cudnn" in evidence["reader"]
-    assert evidence["copy"]["as_read"]["layout"] == "nhwc"
-    assert evidence["copy"]["as_read"]["source_strides"] == [64 * 64 * 64, 64 * 64, 64, 1]
-    assert "permuted" in found["title"] and "channels_last" in found["advice"]
+    assert evidence["shape"] == "copied" and evidence["copied"] == {"input": STEPS}
+    assert evidence["to_nhwc"] >= STEPS and "cudnn" in evidence["layers"][0]["api"]
+    assert {evidence["layers"][0][t]["layout"] for t in ("input", "filter", "output")} == {"nhwc"}
+    assert "channels_last" in found["advice"]
 
 
 @pytest.mark.parametrize("mode, marker", [("WeightConverted", "weight converted"), ("Trained", "trained weight")])
@@ -103,6 +103,7 @@ def test_there_and_back(case):
 def test_there_used_and_back(case):
     play(case, "UsedBetween")
     [found] = only_copies(case, "copy-before-call")
+    case.none("layout-mismatch")
     case.at(found, "layout_copies.py", "used between", "step")
 
 

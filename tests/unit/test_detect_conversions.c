@@ -98,7 +98,7 @@ static void test_copied(void **state) {
     shapes(LS_DTYPE_BFLOAT16);
     for (int i = 0; i < 20; i++) {
         made_call_of(
-            LS_API_cudaLaunchKernel, 2, COPY,
+            LS_API_cudaLaunchKernel, 1, COPY,
             MADE_OPERANDS(MADE_OPERAND(DST, X_LAST, 0x10000), MADE_OPERAND(SRC, X, 0x40000)),
             MADE_KERNELS(COPY), MADE_NS(40000));
         CONVOLUTION(X_LAST, W_LAST, Y_LAST, 1, MADE_KERNELS(CONV), MADE_NS(50000));
