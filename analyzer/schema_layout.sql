@@ -111,8 +111,8 @@ CREATE VIEW copied_layout AS SELECT call_id,
         dst_shape.layout AS to_layout, src_shape.dense AS from_dense, dst_shape.dense AS to_dense
         FROM operand AS dst JOIN operand AS src ON src.call = dst.call
             JOIN shape AS dst_shape ON dst_shape.id = dst.shape JOIN shape AS src_shape ON src_shape.id = src.shape
-        WHERE dst.role = (SELECT id FROM role WHERE name = 'dst' AND direction = 'out')
-            AND src.role = (SELECT id FROM role WHERE name = 'src') AND src.position = dst.position + 1
+        WHERE dst.role = (SELECT id FROM role WHERE name = 'dst' AND direction = 'out' AND images = 0)
+            AND src.role = (SELECT id FROM role WHERE name = 'src' AND images = 0) AND src.position = dst.position + 1
             AND NOT EXISTS (SELECT 1 FROM operand AS more WHERE more.call = dst.call AND more.position > src.position));
 
 -- Libraries' calls that convert a layout. A transposing one is from row-major to column-major.

@@ -39,6 +39,7 @@ static const char directions[][8] = {"in", "out", "inout", "touched", "nothing"}
 enum { IN, OUT, INOUT, TOUCHED, NOTHING };
 #define IS_IMAGES(ID)                                                                              \
     (LS_ROLE_##ID >= LS_ROLE_X && LS_ROLE_##ID <= LS_ROLE_SQUARES) ||                              \
+        (LS_ROLE_##ID >= LS_ROLE_IMAGES_DST && LS_ROLE_##ID <= LS_ROLE_IMAGES_SRC) ||              \
         LS_ROLE_##ID == LS_ROLE_TENSOR || LS_ROLE_##ID == LS_ROLE_INDEX ||                         \
         LS_ROLE_##ID == LS_ROLE_INPUT || LS_ROLE_##ID == LS_ROLE_OUTPUT ||                         \
         LS_ROLE_##ID == LS_ROLE_BIAS || LS_ROLE_##ID == LS_ROLE_BIAS_GRAD

@@ -36,6 +36,17 @@ def test_every_operand(harness, program):
     assert len(pairs) > 30
 
 
+def test_transforms_are_of_images(harness):
+    """What cuDNN turns are images, unlike what a kernel copies: both sides are nchw or nhwc."""
+    harness.record([app("layers")])
+    rows = harness.trace().rows(
+        "SELECT api, role, layout FROM tensor_operand AS o JOIN library_call AS c ON c.id = o.call_id"
+        " WHERE api LIKE 'cudnnTransformTensor%' AND status = 0 ORDER BY c.id, position")
+    assert rows
+    assert {(role, layout) for _, role, layout in rows} == {("src", "nchw"), ("dst", "nchw"), ("dst", "nhwc")}
+    assert {layout for api, role, layout in rows if api.endswith("Ex") and role == "dst"} == {"nhwc"}
+
+
 def test_plans_outlive_their_graphs(harness):
     """Unique numbers, roles, directions; groups as the tensors tell them."""
     harness.record([app("graph_api"), "2"])

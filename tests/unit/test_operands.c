@@ -284,7 +284,8 @@ static void test_conversion_calls(void **state) {
     launch(12, LS_CALL_NESTED, 1, 4);
     for (uint32_t i = 0; i < 3; i++)
         maker_call_operands(&maker, 1, cudnnTransformTensor, 10 + 100 * i, 30 + 100 * i, 0, 0, 0,
-                            0x77, MADE_OPERAND(X, 1, 0x1000), MADE_OPERAND(Y, 2 - i / 2, 0x2000));
+                            0x77, MADE_OPERAND(IMAGES_SRC, 1, 0x1000),
+                            MADE_OPERAND(IMAGES_DST, 2 - i / 2, 0x2000));
     maker_gpu_clock(&maker, 4, 400, 2, 400);
     run(40, 1, 4);
     collect();
