@@ -130,7 +130,8 @@ def assert_products(trace, log):
             if library == "cublasLt" and call.status != 0:
                 continue
             product, = products
-            for key in ("m", "n", "k", "op_a", "op_b", "lda", "ldb", "ldc", "batch", "stride_a", "stride_b", "stride_c"):
+            for key in ("m", "n", "k", "op_a", "op_b", "lda", "ldb", "ldc", "batch",
+                        "stride_a", "stride_b", "stride_c"):
                 if key in call.keys:
                     want = call.keys[key] if key.startswith("op") else call.number(key)
                     assert product[key] == want or want == "?", (key, call, dict(product))

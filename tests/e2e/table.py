@@ -62,7 +62,7 @@ def read_table():
 
 
 def stubs(build):
-    """What the simulated device's libraries do not do: weak functions that answer alike and log nothing but their name."""
+    """What the simulated device's libraries do not do: weak functions that answer alike and log only their name."""
     folder = build / "tests" / "standin"
     libraries = [path for path in [*folder.glob("lib*.so.[0-9]*"), *(folder / "libs").glob("lib*.so.[0-9]*")]
                  if path.is_file()]
