@@ -67,6 +67,13 @@ static bool exists(const char *path) {
     return lstat(path, &st) == 0;
 }
 
+/* Something that may not be lost, or followed. An empty file is nobody's trace: a name that was
+ * touched, or looked for too early with a database's shell. */
+static bool is_taken(const char *path) {
+    struct stat st;
+    return lstat(path, &st) == 0 && !(S_ISREG(st.st_mode) && st.st_size == 0);
+}
+
 /* The absolute name that the pattern stands for. False: why not is in `message`. */
 static bool name_trace(const struct ls_launch *launch, const char *rank, char name[LS_PATH_MAX],
                        struct message *message) {
@@ -98,14 +105,14 @@ static void choose_trace(const struct ls_launch *launch, struct message *message
     strcpy(base, name);
     for (unsigned long n = 2;; n++) {
         snprintf(spool, sizeof spool, "%s.spool", name);
-        if (!exists(name) && !exists(spool))
+        if (!is_taken(name) && !exists(spool))
             break;
         if (!launch->numbered || n == NUMBERS ||
             ls_pattern_insert(name, sizeof name, base, n) != 0) {
             message->status = LS_EXIT_OUTPUT;
             snprintf(message->text, sizeof message->text,
                      "%s: exists already; remove it or give another name",
-                     exists(name) ? name : spool);
+                     is_taken(name) ? name : spool);
             return;
         }
     }
@@ -116,7 +123,9 @@ static void choose_trace(const struct ls_launch *launch, struct message *message
 /* The library makes the file when CUDA is first called, hours from now perhaps: try it now. */
 static void check_folder(struct message *message) {
     char name[LS_PATH_MAX];
-    int fd = open(message->text, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    int fd = -1;
+    if (unlink(message->text) == 0 || errno == ENOENT) /* it is empty: see is_taken() */
+        fd = open(message->text, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
     if (fd >= 0) {
         close(fd);
         unlink(message->text);

@@ -129,31 +129,55 @@ static bool spool_is_of_run(const char *path, const struct ls_session *session) 
     return false;
 }
 
+/* How exact the times below are: a start is known to 10 ms (rounded down), a file's to a tick. */
+#define TICK_NS 10000000u
+
 static uint64_t timestamp_ns(struct statx_timestamp t) {
     return (uint64_t)t.tv_sec * 1000000000u + t.tv_nsec;
 }
 
+/* When the run began, by the clock that files have. */
+static uint64_t run_began_ns(const struct ls_session *session) {
+    struct timespec real, boot;
+    clock_gettime(CLOCK_REALTIME, &real);
+    clock_gettime(CLOCK_BOOTTIME, &boot);
+    return ((uint64_t)real.tv_sec - (uint64_t)boot.tv_sec) * 1000000000u + (uint64_t)real.tv_nsec -
+           (uint64_t)boot.tv_nsec +
+           session->run_start * (1000000000u / (unsigned long)sysconf(_SC_CLK_TCK));
+}
+
 /*
- * Afterwards its times must do. A start is known to 10 ms (rounded down), a file's birth to a
- * tick. A file born close to the start is ours if it was written to later: what lay there before
- * is not written to by anybody.
+ * Afterwards its times must do. A file born close to the start is ours if it was written to later:
+ * what lay there before is not written to by anybody.
  */
 static bool born_in_run(const char *path, const struct ls_session *session) {
-    const uint64_t tick = 10000000;
     struct statx st;
-    struct timespec real, boot;
     if (statx(AT_FDCWD, path, 0, STATX_BTIME | STATX_MTIME, &st) != 0 ||
         !(st.stx_mask & STATX_BTIME) || session->run_pid == 0)
         return false;
-    clock_gettime(CLOCK_REALTIME, &real);
-    clock_gettime(CLOCK_BOOTTIME, &boot);
-    uint64_t began = ((uint64_t)real.tv_sec - (uint64_t)boot.tv_sec) * 1000000000u +
-                     (uint64_t)real.tv_nsec - (uint64_t)boot.tv_nsec +
-                     session->run_start * (1000000000u / (unsigned long)sysconf(_SC_CLK_TCK));
-    uint64_t born = timestamp_ns(st.stx_btime);
-    if (born >= began + tick)
+    uint64_t began = run_began_ns(session), born = timestamp_ns(st.stx_btime);
+    if (born >= began + TICK_NS)
         return true;
-    return born + tick >= began && timestamp_ns(st.stx_mtime) >= began + 2 * tick;
+    return born + TICK_NS >= began && timestamp_ns(st.stx_mtime) >= began + 2 * TICK_NS;
+}
+
+enum empty { NOT_EMPTY, OF_NOBODY, PERHAPS_CLAIMED };
+
+/* An empty file without a spool holds nothing that could be lost (`touch`; a database's shell that
+ * looked for the trace too early). But another process of the run claims its trace by one, for as
+ * long as it takes it to make its spool: only what is older than the run is nobody's. */
+static enum empty empty_file(const char *path, const struct ls_session *session) {
+    char spool[LS_PATH_MAX + 8];
+    struct statx st;
+    snprintf(spool, sizeof spool, "%s.spool", path);
+    if (faccessat(AT_FDCWD, spool, F_OK, AT_SYMLINK_NOFOLLOW) == 0 ||
+        statx(AT_FDCWD, path, AT_SYMLINK_NOFOLLOW, STATX_TYPE | STATX_SIZE | STATX_MTIME, &st) !=
+            0 ||
+        !S_ISREG(st.stx_mode) || st.stx_size != 0 || access(path, W_OK) != 0)
+        return NOT_EMPTY;
+    return session->run_pid && timestamp_ns(st.stx_mtime) + TICK_NS < run_began_ns(session)
+               ? OF_NOBODY
+               : PERHAPS_CLAIMED;
 }
 
 /* Relative names are taken from where the program is now. */
@@ -202,6 +226,14 @@ bool ls_trace_name_claim(struct ls_session *session) {
         memcpy(session->trace, name, sizeof name);
         return true;
     }
-    return errno == EEXIST && (spool_is_of_run(name, session) || born_in_run(name, session)) &&
+    if (errno != EEXIST)
+        return false;
+    enum empty empty = empty_file(name, session);
+    if (empty == OF_NOBODY) {
+        memcpy(session->trace, name, sizeof name);
+        return true;
+    }
+    return (empty == PERHAPS_CLAIMED || spool_is_of_run(name, session) ||
+            born_in_run(name, session)) &&
            create_child(session->trace, name);
 }

@@ -6,6 +6,7 @@ import shutil
 import sqlite3
 import subprocess
 import tempfile
+from pathlib import Path
 
 import pytest
 
@@ -184,6 +185,25 @@ def test_run_refuses_an_output_that_exists(harness):
     one_line(outcome, "trace.db", "exists")
     assert harness.out.read_text() == "precious"
     assert not (harness.folder / "ran").exists()  # refused before the command, not after hours of it
+
+
+def test_run_uses_an_empty_file(harness):
+    """Nobody's trace: a name that was touched, or looked for too early with sqlite3."""
+    harness.out.touch()
+    outcome = harness.layoutspy("run", "-q", "-o", harness.out, "--", app("leaky"))
+    assert outcome.status == 0, repr(outcome)
+    assert [path.name for path in harness.folder.glob("*.db")] == [harness.out.name]
+    assert harness.trace().one("SELECT COUNT(*) FROM call") > 0
+
+
+@pytest.mark.parametrize("make", [Path.mkdir, lambda path: path.symlink_to("elsewhere.db")], ids=["folder", "link"])
+def test_run_refuses_what_only_looks_empty(harness, make):
+    make(harness.out)
+    (harness.folder / "elsewhere.db").touch()
+    outcome = harness.layoutspy("run", "-o", harness.out, "--", "touch", harness.folder / "ran")
+    assert outcome.status == 4, repr(outcome)
+    one_line(outcome, "trace.db", "exists")
+    assert not (harness.folder / "ran").exists()
 
 
 @pytest.mark.parametrize("out", ["no-such-folder/t.db", "/proc/t.db", "."])

@@ -56,6 +56,22 @@ def test_default_name_that_exists(harness):
     harness.assert_true(harness.folder / f"layoutspy.{pid}.3.db")
 
 
+def test_an_empty_file_is_nobodys_trace(harness):
+    """One that is older than the run is used; a newer one may be another process's claim, which stays."""
+    harness.out.touch()
+    os.utime(harness.out, (1, 1))
+    harness.record([app("leaky")])
+    assert names(harness) == {harness.out.name}
+    harness.assert_true()
+
+
+def test_an_empty_file_that_may_be_claimed(harness):
+    harness.record(["sh", "-c", f": >{harness.out}; exec {app('leaky')}"])
+    child, = names(harness) - {harness.out.name}
+    assert harness.out.stat().st_size == 0
+    harness.assert_true(harness.folder / child)
+
+
 def test_relative_path_is_of_the_start_directory(harness):
     env = dict(harness.environment(), LAYOUTSPY_OUT="sub/rel.db")
     (harness.folder / "sub").mkdir()
@@ -63,8 +79,8 @@ def test_relative_path_is_of_the_start_directory(harness):
     assert (harness.folder / "sub" / "rel.db").exists()
 
 
-@pytest.mark.parametrize("content", [b"", b"precious\n"])
-def test_explicit_path_that_exists_is_refused_in_silence(harness, content):
+def test_explicit_path_that_exists_is_refused_in_silence(harness):
+    content = b"precious\n"
     harness.out.write_bytes(content)
     harness.same_with_and_without([app("leaky")])
     assert harness.out.read_bytes() == content
