@@ -4,8 +4,9 @@
  *
  * A call that comes again at nearly equal distances (counted in calls) for most of its repetitions
  * is a candidate to cut a loop by. A call that always comes several times before anything is worked
- * on (two inputs, copied by one line) counts once. Candidates that come equally often are one level
- * of a nest of loops; step_level.c chooses one.
+ * on (two inputs, copied by one line) counts once, and so does a launch that comes several times
+ * with nothing between (the pieces of a large copy). Candidates that come equally often are one
+ * level of a nest of loops; step_level.c chooses one.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -67,10 +68,35 @@ static uint32_t usual_together(struct ls_step_search *s, const uint32_t *place, 
     return usual <= LS_STEP_ROUNDS_MAX && like >= LS_STEP_LIKE * groups ? usual : 1;
 }
 
+/* Whether nothing happens between two calls of one symbol but what the first one made itself. */
+static bool in_a_row(const struct ls_step_search *s, uint32_t call, uint32_t next) {
+    do
+        call++;
+    while (call < next && symbol_at(s, call)->passed);
+    return call == next;
+}
+
+/* How many of a launch's calls are left where those in a row count once: a copy that is too large
+ * for one launch is made in pieces, and no piece is a turn of the program's. */
+static uint32_t count_rows(const struct ls_step_search *s, uint32_t *place, uint32_t count) {
+    uint32_t kept = count ? 1 : 0;
+    for (uint32_t i = 1, before = place[0]; i < count; i++) {
+        uint32_t at = place[i];
+        if (!in_a_row(s, before, at))
+            place[kept++] = at;
+        before = at;
+    }
+    return kept;
+}
+
 /* The symbol's calls, without those that come together with the one before. */
 static uint32_t keep_first(struct ls_step_search *s, uint32_t symbol) {
     uint32_t *place = s->place + s->begin[symbol];
     uint32_t count = s->begin[symbol + 1] - s->begin[symbol], kept = 1;
+    if (count < LS_STEP_REPEATS)
+        return count;
+    if (s->all->symbol[symbol].launch)
+        count = count_rows(s, place, count);
     if (count < LS_STEP_REPEATS || usual_together(s, place, count) < 2)
         return count;
     for (uint32_t i = 1, before = place[0]; i < count; i++) {
@@ -87,7 +113,7 @@ static bool judge(struct ls_step_search *s, uint32_t symbol, uint32_t whole,
     const uint32_t *place = s->place + s->begin[symbol];
     uint32_t count = keep_first(s, symbol), like = 0;
     uint64_t covered = 0;
-    if (count < LS_STEP_REPEATS)
+    if (count < LS_STEP_REPEATS || s->all->symbol[symbol].passed) /* the launch itself will do */
         return false;
     for (uint32_t i = 1; i < count; i++)
         s->distance[i - 1] = place[i] - place[i - 1];

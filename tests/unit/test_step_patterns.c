@@ -437,6 +437,41 @@ static void test_no_loop(void **state) {
                      1);
 }
 
+/* Of one stack, and a kernel's launch each, which the runtime passes on to the driver. */
+static void pieces(int count) {
+    for (int i = 0; i < count; i++) {
+        int64_t start = t.now;
+        call_of(1, LS_API_cuLaunchKernel, 30, 9);
+        sql("UPDATE call SET start_ns = %lld, flags = %d WHERE id = %lld", (long long)start + 2,
+            LS_CALL_NESTED, (long long)t.calls);
+        call_of(1, LS_API_cudaLaunchKernel, 30, 9);
+        sql("UPDATE call SET start_ns = %lld, duration_ns = 15 WHERE id = %lld", (long long)start,
+            (long long)t.calls);
+    }
+}
+
+/* A copy that is too large for one launch: nothing happens between its pieces. */
+static void test_pieces_of_a_copy_are_no_steps(void **state) {
+    (void)state;
+    setup_calls();
+    launches(80, 7);
+    pieces(32);
+    launches(90, 7);
+    assert_steps("none");
+}
+
+static void test_pieces_of_a_copy_in_each_step(void **state) {
+    (void)state;
+    setup_calls();
+    for (int i = 0; i < 20; i++) {
+        begins();
+        pieces(32);
+        launches(1, 5);
+        ends();
+    }
+    assert_steps("pattern");
+}
+
 static void test_no_call(void **state) {
     (void)state;
     assert_steps("none");
@@ -485,6 +520,8 @@ int main(void) {
         TEST(test_calls_that_begin_later),
         TEST(test_what_is_given_back_in_the_next_turn),
         TEST(test_no_loop),
+        TEST(test_pieces_of_a_copy_are_no_steps),
+        TEST(test_pieces_of_a_copy_in_each_step),
         TEST(test_no_call),
         TEST(test_a_million_calls_take_seconds),
     };
