@@ -3,8 +3,6 @@
  *
  * One thread, never in a signal handler.
  */
-#include <ctype.h>
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,6 +12,7 @@
 
 #include "beside.h"
 #include "common/pattern.h"
+#include "common/setting.h"
 #include "detect/detect.h"
 #include "human.h"
 #include "launch.h"
@@ -98,24 +97,21 @@ static int check_pattern(const char *pattern) {
     return LS_EXIT_USAGE;
 }
 
-/* The library takes its default for a wrong value, and has nobody to tell. */
-static int check_spool_max(void) {
-    const char *text = getenv("LAYOUTSPY_SPOOL_MAX");
-    char *end;
-    if (!text || !*text)
-        return LS_EXIT_OK;
-    errno = 0;
-    unsigned long long value = strtoull(text, &end, 10);
-    const char *suffixes = "KMGT", *suffix = *end ? strchr(suffixes, toupper(*end)) : NULL;
-    int shift = suffix ? (int)(suffix - suffixes + 1) * 10 : 0;
-    if (isdigit((unsigned char)*text) && value && !errno && !end[suffix ? 1 : 0] &&
-        value <= UINT64_MAX >> shift)
-        return LS_EXIT_OK;
-    fprintf(stderr,
-            "layoutspy: LAYOUTSPY_SPOOL_MAX='%s' is no size; give a number of bytes, or one with "
-            "K, M, G or T behind it\n",
-            text);
-    return LS_EXIT_USAGE;
+/* The library takes its default for a wrong value, and tells the trace alone. */
+static int check_settings(void) {
+    char name[LS_SETTING_NAME], wrong[LS_SETTING_WRONG];
+    uint64_t unused;
+    int status = LS_EXIT_OK;
+    for (enum ls_setting i = 0; i < LS_SETTINGS; i++) {
+        ls_setting_name(i, name);
+        const char *text = getenv(name);
+        if (ls_setting_parse(i, text, &unused))
+            continue;
+        ls_setting_wrong(i, text, wrong);
+        fprintf(stderr, "layoutspy: %s\n", wrong);
+        status = LS_EXIT_USAGE;
+    }
+    return status;
 }
 
 /* The path as the user would type it: relative where it lies below here. */
@@ -151,8 +147,7 @@ static void note_ending(struct ls_trace *trace, const struct ls_launch *launch) 
 
 static void say_unseen(int status) {
     const char *disable = getenv("LAYOUTSPY_DISABLE");
-    if (disable && *disable && strcmp(disable, "0") != 0 && strcmp(disable, "off") != 0 &&
-        strcmp(disable, "no") != 0)
+    if (disable && *disable && !ls_setting_is_off(disable))
         fprintf(stderr, "layoutspy: nothing was recorded with LAYOUTSPY_DISABLE=%s\n", disable);
     else if (status != 126 && status != 127) /* what a shell, or env, says that started nothing */
         fputs(
@@ -244,7 +239,7 @@ static int run(int argc, char **argv) {
     launch.argv = options.argv;
     int status = check_pattern(launch.pattern);
     if (status == LS_EXIT_OK)
-        status = check_spool_max();
+        status = check_settings();
     if (status == LS_EXIT_OK)
         status = ls_launch_find_library(&launch);
     if (status == LS_EXIT_OK)

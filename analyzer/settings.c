@@ -3,24 +3,20 @@
  */
 #include "settings.h"
 
-#include <errno.h>
 #include <stdlib.h>
-#include <string.h>
+
+#include "common/setting.h"
 
 const char *ls_setting_nvml(void) {
     const char *text = getenv("LAYOUTSPY_NVML");
-    if (!text || !*text || strcmp(text, "on") == 0)
-        return NULL;
-    return strcmp(text, "off") == 0 || strcmp(text, "no") == 0 || strcmp(text, "0") == 0 ? ""
-                                                                                         : text;
+    uint64_t place = 0; /* in setting.def: on, off, a path */
+    return !ls_setting_parse(LS_SETTING_NVML, text, &place) || place == 0 ? NULL
+           : place == 1                                                   ? ""
+                                                                          : text;
 }
 
 int64_t ls_setting_kernel_rows(void) {
-    const char *text = getenv("LAYOUTSPY_KERNEL_ROWS");
-    char *end;
-    if (!text || *text < '0' || *text > '9') /* no blanks, no signs */
-        return LS_KERNEL_ROWS;
-    errno = 0;
-    long long rows = strtoll(text, &end, 10);
-    return errno || *end ? LS_KERNEL_ROWS : rows;
+    uint64_t rows = LS_KERNEL_ROWS;
+    ls_setting_parse(LS_SETTING_KERNEL_ROWS, getenv("LAYOUTSPY_KERNEL_ROWS"), &rows);
+    return (int64_t)rows;
 }

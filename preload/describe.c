@@ -13,6 +13,8 @@
 
 #include "census.h"
 #include "collector.h"
+#include "common/setting.h"
+#include "env.h"
 #include "export.h"
 #include "modules.h"
 #include "spool.h"
@@ -133,7 +135,19 @@ static void coverage_of_hooks(struct ls_thread *self) {
                          "transforms of cuFFT; other calls pass beside it");
 }
 
+/* The target prints nothing: who reads the trace is told. */
+static void coverage_of_settings(struct ls_thread *self) {
+    char wrong[LS_SETTING_WRONG], text[LS_SETTING_WRONG + 32];
+    for (int i = 0; i < LS_SETTINGS; i++) {
+        if (!ls_env_wrong(i, wrong))
+            continue;
+        snprintf(text, sizeof text, "%s: the default was taken", wrong);
+        ls_describe_coverage(self, "settings", "ignored", text);
+    }
+}
+
 static void coverage(struct ls_thread *self) {
+    coverage_of_settings(self);
     coverage_of_hooks(self);
     ls_describe_coverage(self, "native-stacks", ls_session.env.stacks ? "on" : "off",
                          ls_session.env.stacks ? "" : "LAYOUTSPY_STACKS=off");

@@ -4,86 +4,53 @@
 #include "env.h"
 
 #include <stdlib.h>
-#include <string.h>
 #include <sys/auxv.h>
+
+#include "common/setting.h"
 
 static const char *get(const char *name) {
     const char *value = secure_getenv(name);
     return value && *value ? value : NULL;
 }
 
-static bool is_off(const char *value) {
-    return value && (!strcmp(value, "off") || !strcmp(value, "0") || !strcmp(value, "no"));
+/* What makes no sense is the default: the target is not the place to complain (see describe.c). */
+static uint64_t read_setting(enum ls_setting setting, uint64_t fallback) {
+    char name[LS_SETTING_NAME];
+    ls_setting_name(setting, name);
+    ls_setting_parse(setting, get(name), &fallback);
+    return fallback;
 }
 
-/* "512M" -> bytes. What makes no sense is the default: the target is not the place to complain. */
-static uint64_t parse_size(const char *text, uint64_t fallback) {
-    char *end;
-    if (!text || *text < '0' || *text > '9')
-        return fallback;
-    uint64_t value = strtoull(text, &end, 10);
-    unsigned shift = 0;
-    switch (*end) {
-    case 'k':
-    case 'K':
-        shift = 10;
-        break;
-    case 'm':
-    case 'M':
-        shift = 20;
-        break;
-    case 'g':
-    case 'G':
-        shift = 30;
-        break;
-    case 't':
-    case 'T':
-        shift = 40;
-        break;
-    default:
-        break;
-    }
-    if (shift)
-        end++;
-    if (*end || value == 0 || value > UINT64_MAX >> shift)
-        return fallback;
-    return value << shift;
-}
-
-static enum ls_census_when census_when(const char *value) {
-    if (is_off(value))
-        return LS_CENSUS_NEVER;
-    return value && !strcmp(value, "exit") ? LS_CENSUS_AT_EXIT : LS_CENSUS_AFTER_OOM;
-}
-
-static enum ls_cupti_mode cupti_mode(const char *value) {
-    if (is_off(value))
-        return LS_CUPTI_NEVER;
-    return value && !strcmp(value, "copies") ? LS_CUPTI_COPIES : LS_CUPTI_FULL;
-}
-
-/* A count of at least 1. */
-static uint32_t parse_count(const char *text) {
-    uint64_t value = parse_size(text, 1);
-    return value > UINT32_MAX ? UINT32_MAX : (uint32_t)value;
+static bool is_on(enum ls_setting setting) {
+    return read_setting(setting, 0) == 0;
 }
 
 void ls_env_read(struct ls_env *env) {
     const char *disable = get("LAYOUTSPY_DISABLE");
-    env->disabled = getauxval(AT_SECURE) || (disable && !is_off(disable));
-    env->stacks = !is_off(get("LAYOUTSPY_STACKS"));
-    env->python = !is_off(get("LAYOUTSPY_PYTHON"));
-    const char *graphs = get("LAYOUTSPY_GRAPHS");
-    env->hooks = !is_off(get("LAYOUTSPY_HOOKS"));
-    env->layouts = !is_off(get("LAYOUTSPY_LAYOUTS"));
-    env->graph_nodes = graphs && !strcmp(graphs, "nodes");
-    env->measure = parse_count(get("LAYOUTSPY_MEASURE"));
-    env->kernel_sample = parse_count(get("LAYOUTSPY_KERNEL_SAMPLE"));
-    env->cupti = cupti_mode(get("LAYOUTSPY_CUPTI"));
-    env->census = census_when(get("LAYOUTSPY_CENSUS"));
+    env->disabled = getauxval(AT_SECURE) || (disable && !ls_setting_is_off(disable));
+    env->stacks = is_on(LS_SETTING_STACKS);
+    env->python = is_on(LS_SETTING_PYTHON);
+    env->hooks = is_on(LS_SETTING_HOOKS);
+    env->layouts = is_on(LS_SETTING_LAYOUTS);
+    env->graph_nodes = !is_on(LS_SETTING_GRAPHS);
+    env->measure = (uint32_t)read_setting(LS_SETTING_MEASURE, 1);
+    env->kernel_sample = (uint32_t)read_setting(LS_SETTING_KERNEL_SAMPLE, 1);
+    env->cupti = (enum ls_cupti_mode)read_setting(LS_SETTING_CUPTI, LS_CUPTI_FULL);
+    env->census = (enum ls_census_when)read_setting(LS_SETTING_CENSUS, LS_CENSUS_AFTER_OOM);
     env->out = get("LAYOUTSPY_OUT");
     env->collector = get("LAYOUTSPY_COLLECTOR");
-    env->spool_max = parse_size(get("LAYOUTSPY_SPOOL_MAX"), LS_SPOOL_MAX_DEFAULT);
+    env->spool_max = read_setting(LS_SETTING_SPOOL_MAX, LS_SPOOL_MAX_DEFAULT);
     if (env->spool_max < LS_SPOOL_MAX_LEAST)
         env->spool_max = LS_SPOOL_MAX_LEAST;
+}
+
+bool ls_env_wrong(int setting, char *wrong) {
+    char name[LS_SETTING_NAME];
+    uint64_t unused;
+    ls_setting_name((enum ls_setting)setting, name);
+    const char *text = get(name);
+    if (ls_setting_parse((enum ls_setting)setting, text, &unused))
+        return false;
+    ls_setting_wrong((enum ls_setting)setting, text, wrong);
+    return true;
 }

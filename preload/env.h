@@ -12,8 +12,8 @@
 /* LAYOUTSPY_CENSUS: on wishes and after an OOM, at exit too, or not at all. */
 enum ls_census_when { LS_CENSUS_AFTER_OOM, LS_CENSUS_AT_EXIT, LS_CENSUS_NEVER };
 
-/* LAYOUTSPY_CUPTI: whatever it can give where it can be had ("full", and any other word), copies
- * alone (no kernels), or nothing. */
+/* LAYOUTSPY_CUPTI: whatever it can give where it can be had, copies alone (no kernels), or nothing.
+ * Both in the order of common/setting.def. */
 enum ls_cupti_mode { LS_CUPTI_FULL, LS_CUPTI_COPIES, LS_CUPTI_NEVER };
 
 struct ls_env {
@@ -38,5 +38,9 @@ struct ls_env {
 #define LS_SPOOL_MAX_LEAST (300u << 10) /* the header and two chunks: less would record nothing */
 
 void ls_env_read(struct ls_env *env);
+
+/* Of the setting of this number (common/setting.h): has it a value that was not understood? Then
+ * what is wrong with it, in LS_SETTING_WRONG bytes. */
+bool ls_env_wrong(int setting, char *wrong);
 
 #endif

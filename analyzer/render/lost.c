@@ -3,9 +3,11 @@
  *
  * Main thread only; not for signal handlers.
  */
+#include <stdlib.h>
 #include <string.h>
 
 #include "../human.h"
+#include "../query.h"
 #include "../term.h"
 #include "layoutspy/format.h"
 #include "render.h"
@@ -67,4 +69,36 @@ int ls_render_lost(sqlite3 *db, FILE *out) {
     }
     sqlite3_finalize(stmt);
     return rc == SQLITE_DONE ? SQLITE_OK : rc;
+}
+
+/* The first detail of a layer of the coverage that is not on, to be freed; NULL: there is none. */
+static char *why_off(sqlite3 *db, const char *layer) {
+    sqlite3_stmt *stmt = NULL;
+    char *why = NULL;
+    if (sqlite3_prepare_v2(db,
+                           "SELECT detail FROM coverage WHERE layer = ? AND state <> 'on'"
+                           " AND detail <> '' ORDER BY state, detail LIMIT 1",
+                           -1, &stmt, NULL) == SQLITE_OK &&
+        sqlite3_bind_text(stmt, 1, layer, -1, SQLITE_STATIC) == SQLITE_OK &&
+        sqlite3_step(stmt) == SQLITE_ROW)
+        why = strdup((const char *)sqlite3_column_text(stmt, 0));
+    sqlite3_finalize(stmt);
+    return why;
+}
+
+const char *ls_render_none(sqlite3 *db, bool trouble, char text[LS_NONE_TEXT]) {
+    if (ls_query_int(db, 0,
+                     "SELECT EXISTS(SELECT 1 FROM call) OR EXISTS(SELECT 1 FROM gpu_work)"
+                     " OR EXISTS(SELECT 1 FROM kernel_total)"))
+        return trouble ? "No problems found among what this version looks for"
+                       : "No problems found";
+    char *hooks = why_off(db, "hooks"), *cupti = why_off(db, "cupti");
+    if (hooks)
+        snprintf(text, LS_NONE_TEXT, "Nothing was recorded: %s, and %s", hooks,
+                 cupti ? cupti : "it told of nothing");
+    else
+        snprintf(text, LS_NONE_TEXT, "Nothing was recorded: the program made no call that is seen");
+    free(hooks);
+    free(cupti);
+    return text;
 }

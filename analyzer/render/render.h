@@ -56,9 +56,10 @@ void ls_render_wrapped(FILE *out, const char *first, const char *indent, const c
 /* A red line where some of the recording is not in the trace. */
 void ls_render_incomplete(const struct ls_trace *trace, FILE *out);
 
-/* No finding at all: not the whole truth where something went wrong that no detector looks for. */
-#define LS_NO_PROBLEMS(trouble)                                                                    \
-    ((trouble) ? "No problems found among what this version looks for" : "No problems found")
+/* No finding at all: not the whole truth where something went wrong that no detector looks for
+ * (`trouble`), and none where nothing was recorded. */
+#define LS_NONE_TEXT 400
+const char *ls_render_none(sqlite3 *db, bool trouble, char text[LS_NONE_TEXT]);
 
 /* Coverage as text, indented by two; lost events, a line each. */
 int ls_render_coverage(sqlite3 *db, FILE *out);

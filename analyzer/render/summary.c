@@ -97,14 +97,14 @@ static int put_sites(sqlite3 *db, FILE *out) {
 }
 
 int ls_render_summary(const struct ls_trace *trace, FILE *out) {
-    char *failures = ls_failures_text(trace->db);
+    char *failures = ls_failures_text(trace->db), none[LS_NONE_TEXT];
     put_totals(trace->db, out);
     int rc = ls_render_lost(trace->db, out);
     ls_render_cost_warning(trace->db, "  ", out);
     if (failures)
         fprintf(out, "  %s\n", failures);
     if (rc == SQLITE_OK)
-        rc = put_findings(trace->db, LS_NO_PROBLEMS(failures != NULL), out);
+        rc = put_findings(trace->db, ls_render_none(trace->db, failures != NULL, none), out);
     free(failures);
     if (rc == SQLITE_OK)
         rc = put_sites(trace->db, out);

@@ -265,14 +265,14 @@ static int put_skipped(sqlite3 *db, FILE *out) {
 }
 
 int ls_render_text(const struct ls_trace *trace, FILE *out) {
-    char *failures = ls_failures_text(trace->db);
+    char *failures = ls_failures_text(trace->db), none[LS_NONE_TEXT];
     ls_render_incomplete(trace, out);
     put_header(trace, out);
     int rc = ls_render_lost(trace->db, out);
     ls_render_cost_warning(trace->db, "", out);
     put_failures(failures, out);
     if (rc == SQLITE_OK)
-        rc = put_findings(trace, LS_NO_PROBLEMS(failures || trace->partial), out);
+        rc = put_findings(trace, ls_render_none(trace->db, failures || trace->partial, none), out);
     free(failures);
     if (rc == SQLITE_OK)
         rc = put_skipped(trace->db, out);

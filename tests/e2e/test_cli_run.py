@@ -49,6 +49,18 @@ def test_run_checks_the_spools_size(size, good, tmp_path):
     assert (tmp_path / "ran").exists() == good
 
 
+@pytest.mark.parametrize("name, value, right", [
+    ("CUPTI", "ful", "full, copies or off"), ("STACKS", "OFF", "on or off"), ("PYTHON", "of", "on or off"),
+    ("LAYOUTS", "none", "on or off"), ("HOOKS", "-", "on or off"), ("GRAPHS", "node", "whole or nodes"),
+    ("CENSUS", "never", "on, exit or off"), ("KERNEL_SAMPLE", "0", "from 1 on"), ("KERNEL_ROWS", "2M", "from 0 on"),
+    ("MEASURE", "off", "from 1 on"), ("NVML", "libnvidia-ml.so", "an absolute path")])
+def test_run_refuses_settings_that_mean_nothing(name, value, right, tmp_path):
+    result = layoutspy("run", "-q", "touch", "ran", cwd=tmp_path, env={f"LAYOUTSPY_{name}": value})
+    line = one_line(result, USAGE)
+    assert f"LAYOUTSPY_{name}='{value}'" in line and right in line
+    assert not (tmp_path / "ran").exists()
+
+
 def test_run_sums_up_the_other_processes(tmp_path):
     """And not a trace of an earlier run, nor one of another name."""
     with Trace(tmp_path / "t.77.db") as old:
