@@ -3,9 +3,11 @@
  */
 #include "moments.h"
 
+#include <setjmp.h>
 #include <stdio.h>
 
 #include "memory/history.h"
+#include "room.h"
 
 #define DEVICES_MOST 256
 #define OOMS_MOST 64 /* of a device, the first ones: later ones are mostly their consequence */
@@ -73,17 +75,44 @@ static void build(struct moments *m) {
     put_moment(m, LS_MOMENT_END, m->history.end_ns, 0);
 }
 
-void ls_moments_build(struct ls_trace_db *db) {
+static void build_all(struct moments *m) {
     static int device[DEVICES_MOST];
+    size_t devices = ls_history_devices(m->db->db, device, DEVICES_MOST);
+    for (size_t i = 0; i < devices; i++) {
+        if (!ls_history_load(&m->history, m->db->db, device[i]))
+            continue;
+        build(m);
+        ls_history_free(&m->history);
+    }
+}
+
+/* What was being read: of its statements nobody knows any more. */
+static void end_reading(sqlite3 *db) {
+    sqlite3_stmt *next, *stmt = sqlite3_next_stmt(db, NULL);
+    for (; stmt; stmt = next) {
+        next = sqlite3_next_stmt(db, stmt);
+        if (sqlite3_stmt_busy(stmt))
+            sqlite3_finalize(stmt);
+    }
+}
+
+/* Without memory the trace goes without some of this, and says so; the recording must be ended. */
+void ls_moments_build(struct ls_trace_db *db) {
     static struct moments m;
+    jmp_buf rescue;
     if (ls_db_error(db))
         return;
     m = (struct moments){.db = db};
-    size_t devices = ls_history_devices(db->db, device, DEVICES_MOST);
-    for (size_t i = 0; i < devices; i++) {
-        if (!ls_history_load(&m.history, db->db, device[i]))
-            continue;
-        build(&m);
-        ls_history_free(&m.history);
+    if (setjmp(rescue) == 0) {
+        ls_room_rescue(&rescue);
+        build_all(&m);
+        ls_room_rescue(NULL);
+        return;
     }
+    ls_room_rescue(NULL);
+    end_reading(db->db);
+    ls_history_free(&m.history);
+    ls_db_put(db, LS_PUT_COVERAGE, "sss", "moments", "partial",
+              "the collector had no memory to work out what lay where at the peaks, at "
+              "out-of-memory errors, and at the end");
 }

@@ -9,7 +9,15 @@
 
 #include "trace.h"
 
+static jmp_buf *rescue;
+
+void ls_room_rescue(jmp_buf *at) {
+    rescue = at;
+}
+
 void ls_no_memory(void) {
+    if (rescue)
+        longjmp(*rescue, 1);
     fputs("layoutspy: out of memory while reading the trace\n", stderr);
     exit(LS_EXIT_INPUT);
 }
