@@ -119,7 +119,8 @@ static void add(struct ls_detect *d, const struct ls_detector *self, const struc
         f->evidence, "why",
         json_string("A kernel of one small matrix costs its launch and leaves most of "
                     "the GPU idle; that is what batching is for."));
-    ls_finding_basis(f, true, "one kernel does the whole batch, and the rest of the time stays");
+    ls_finding_basis(f, true, "GPU",
+                     "one kernel does the whole batch, and the rest of the time stays");
     json_object_set_new(f->evidence, "confidence", json_string("seen"));
     json_object_update_new(f->evidence,
                            json_pack("{s:o, s:I, s:f, s:o}", "product", ls_product_json(s),

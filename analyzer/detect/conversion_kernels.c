@@ -260,7 +260,8 @@ static void add(struct ls_detect *d, const struct ls_detector *self, const struc
         all && g->timed ? ls_human_share(&share, (double)g->ns / (double)all) : "");
     f->advice = advice_of(g);
     put_why(g, f);
-    ls_finding_basis(f, g->timed, "none of them is needed, and the computing kernel stays as fast");
+    ls_finding_basis(f, g->timed, "GPU",
+                     "none of them is needed, and the computing kernel stays as fast");
     if (g->timed)
         ls_finding_gpu_share(d, f, g->ns);
     json_object_update_new(f->evidence,

@@ -126,7 +126,7 @@ static void add(struct ls_detect *d, const struct ls_detector *self, struct copi
         json_string(launch_bound
                         ? "A kernel of a few microseconds costs its launch, whatever it moves."
                         : "Each reads and writes all of its data and computes nothing."));
-    ls_finding_basis(f, true, "none of them is needed");
+    ls_finding_basis(f, true, "GPU", "none of them is needed");
     json_object_update_new(f->evidence,
                            json_pack("{s:f, s:I, s:I, s:I, s:b, s:o}", "gpu_share", part, "mean_ns",
                                      (json_int_t)(c->ns / c->count), "kernels",

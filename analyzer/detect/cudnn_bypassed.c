@@ -280,7 +280,7 @@ static void add(struct looking *look, const struct ls_detector *self, const stru
         json_string("Every element of the input is written once for each place of the "
                     "filter that it meets (27 times for 3 x 3 x 3), and read back by the "
                     "product; cuDNN's kernels do without."));
-    ls_finding_basis(f, b->timed,
+    ls_finding_basis(f, b->timed, "GPU",
                      "the kernels that make the columns go, and the rest stays as it is; "
                      "cuDNN's own kernels may be much faster than the products");
     json_object_set_new(f->evidence, "confidence", json_string("linked"));

@@ -245,7 +245,8 @@ static void add(struct looking *look, const struct ls_detector *self, const stru
                     "occupies a fraction of the GPU; nothing in them depends on the "
                     "others."));
     ls_finding_basis(
-        f, false, "each further call of a row costs a launch, and the host is what is waited for");
+        f, false, "host",
+        "each further call of a row costs a launch, and the host is what is waited for");
     json_object_set_new(f->evidence, "confidence", json_string("linked"));
     json_object_update_new(
         f->evidence, json_pack("{s:o, s:I, s:I, s:f, s:o, s:I, s:b, s:b, s:b, s:I}", "product",

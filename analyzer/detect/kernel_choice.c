@@ -161,7 +161,7 @@ static void add(struct ls_detect *d, const struct ls_detector *self, const struc
         f->evidence, "why",
         json_string("cuDNN chooses a kernel for each size, layout and type; beyond "
                     "what the good ones can do it falls back to one that can do all."));
-    ls_finding_basis(f, true, "this size reaches the rate of the neighbour");
+    ls_finding_basis(f, true, "GPU", "this size reaches the rate of the neighbour");
     json_object_set_new(f->evidence, "confidence", json_string(c->better ? "linked" : "seen"));
     json_object_update_new(
         f->evidence,

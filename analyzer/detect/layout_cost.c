@@ -52,14 +52,14 @@ char *ls_operator_of(sqlite3 *db, int64_t stack) {
     return text_of_stack(db, "SELECT operator FROM stack_site WHERE id = ?", stack);
 }
 
-void ls_finding_basis(struct ls_finding *f, bool gpu_times, const char *assumes) {
+void ls_finding_basis(struct ls_finding *f, bool gpu_times, const char *of, const char *assumes) {
     json_object_set_new(f->evidence, "basis",
                         json_string(gpu_times ? "GPU times" : "bytes and counts"));
     if (!gpu_times)
         json_object_set_new(f->evidence, "confidence", json_string("estimated"));
-    json_object_set_new(
-        f->evidence, "gain",
-        json_pack("{s:s, s:o}", "confidence", "estimated", "assumes", ls_json_text(assumes)));
+    json_object_set_new(f->evidence, "gain",
+                        json_pack("{s:s, s:s, s:o}", "of", of, "confidence", "estimated", "assumes",
+                                  ls_json_text(assumes)));
 }
 
 void ls_finding_gpu_share(const struct ls_detect *d, struct ls_finding *f, int64_t ns) {

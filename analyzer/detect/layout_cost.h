@@ -21,8 +21,9 @@ bool ls_operands_told(struct ls_detect *d, const char *kind);
 char *ls_site_of(sqlite3 *db, int64_t stack);
 char *ls_operator_of(sqlite3 *db, int64_t stack);
 
-/* What the times of a finding are from: evidence.basis, and evidence.gain with what it assumes. */
-void ls_finding_basis(struct ls_finding *f, bool gpu_times, const char *assumes);
+/* What the times of a finding are from: evidence.basis, and evidence.gain with whose
+ * time it is (`of`: GPU or host) and what it assumes. */
+void ls_finding_basis(struct ls_finding *f, bool gpu_times, const char *of, const char *assumes);
 
 /* ns as a share of what all kernels took: evidence.gpu_share; nothing where no kernel was timed. */
 void ls_finding_gpu_share(const struct ls_detect *d, struct ls_finding *f, int64_t ns);

@@ -333,7 +333,8 @@ static void add(struct looking *look, const struct ls_detector *self,
     f->time_ns = f->gain_ns = spent;
     f->severity = g->inside + g->copies < LS_CONVERSIONS ? LS_INFO : ls_severity_of(d, spent);
     f->site = ls_copied(g->site);
-    ls_finding_basis(f, g->timed, "no tensor is converted, and the convolutions stay as fast");
+    ls_finding_basis(f, g->timed, "GPU",
+                     "no tensor is converted, and the convolutions stay as fast");
     ls_mismatch_words(g, forcing, f);
     if (g->timed)
         ls_finding_gpu_share(d, f, spent);

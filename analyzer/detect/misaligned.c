@@ -166,7 +166,7 @@ static void add(struct ls_detect *d, const struct ls_detector *self, const struc
         json_string("Tensor Cores are fed by loads of 16 bytes; what does not begin at "
                     "such a multiple takes more and smaller ones, or other kernels."));
     ls_finding_basis(
-        f, off->timed > 0,
+        f, off->timed > 0, "GPU",
         "padding saves three tenths of the products' time, which NVIDIA's Deep Learning "
         "Performance Guide has between a fifth and two thirds");
     json_object_set_new(f->evidence, "confidence", json_string("estimated"));

@@ -235,10 +235,14 @@ bool ls_relayouts_known(struct ls_detect *d, const struct ls_flow *flow, const c
 
 /* ---- judging ---- */
 
-bool ls_relayouts_negligible(const struct ls_detect *d, const struct ls_relayouts *g) {
-    double share = ls_share_of_run(d, g->ns);
-    bool noise = g->ns < LS_COPIES_NOISE_NS && g->bytes < LS_COPIES_NOISE_BYTES;
+bool ls_copies_negligible(const struct ls_detect *d, int64_t ns, int64_t bytes) {
+    double share = ls_share_of_run(d, ns);
+    bool noise = ns < LS_COPIES_NOISE_NS && bytes < LS_COPIES_NOISE_BYTES;
     return share < LS_SHARE_NEGLIGIBLE || (noise && share < LS_SHARE_WARNING);
+}
+
+bool ls_relayouts_negligible(const struct ls_detect *d, const struct ls_relayouts *g) {
+    return ls_copies_negligible(d, g->ns, g->bytes);
 }
 
 enum ls_severity ls_relayouts_severity(const struct ls_detect *d, int64_t gain_ns,

@@ -64,6 +64,7 @@ bool ls_relayouts_known(struct ls_detect *d, const struct ls_flow *flow, const c
 char *ls_relayout_site(struct ls_detect *d, const struct ls_relayout *r);
 
 /* The run's share of it is below what anybody would notice. */
+bool ls_copies_negligible(const struct ls_detect *d, int64_t ns, int64_t bytes);
 bool ls_relayouts_negligible(const struct ls_detect *d, const struct ls_relayouts *g);
 enum ls_severity ls_relayouts_severity(const struct ls_detect *d, int64_t gain_ns,
                                        int64_t gain_bytes);

@@ -4,7 +4,7 @@ import pytest
 
 LAYOUT = {"conversion-kernels", "copy-before-call", "layout-mismatch", "cancelling-pair", "persistent-strided-operand",
           "cudnn-bypassed", "gemm-loop", "batch-degraded", "broadcast-materialised", "copy-dominated", "misaligned",
-          "round-trip"}
+          "round-trip", "bucket-copy"}
 
 
 @pytest.mark.parametrize("mode", ["nchw", "nhwc", "products", "attention", "tiny"])
