@@ -226,9 +226,15 @@ static void put_object(char text[LS_DETAIL_TEXT], const struct ls_rec_shape *sha
         used += (size_t)snprintf(text + used, LS_DETAIL_TEXT - used, "%s\"%s\":%s",
                                  used ? "," : "{", *lists, list);
     }
-    for (; *numbers && value < end; numbers++)
-        used += (size_t)snprintf(text + used, LS_DETAIL_TEXT - used, "%s\"%s\":%" PRId64,
-                                 used ? "," : "{", *numbers, *value++);
+    for (; *numbers && value < end; numbers++, value++) {
+        const char *comma = used ? "," : "{";
+        if (*value == LS_RNN_NOT_TOLD)
+            used += (size_t)snprintf(text + used, LS_DETAIL_TEXT - used, "%s\"%s\":null", comma,
+                                     *numbers);
+        else
+            used += (size_t)snprintf(text + used, LS_DETAIL_TEXT - used, "%s\"%s\":%" PRId64, comma,
+                                     *numbers, *value);
+    }
     snprintf(text + used, LS_DETAIL_TEXT - used, used ? "}" : "{}");
 }
 

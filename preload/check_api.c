@@ -21,7 +21,9 @@
 #endif
 #if __has_include(<cudnn.h>)
 #include <cudnn.h>
+#if CUDNN_VERSION >= 90500 /* the graph API's own graphs of CUDA are the latest */
 #define HEADER_CUDNN , 1
+#endif
 #endif
 #if __has_include(<nccl.h>)
 #include <nccl.h>
@@ -45,6 +47,16 @@ void __cudaRegisterFunction(void **, const char *, char *, const char *, int, ui
 void __cudaUnregisterFatBinary(void **);
 cudaError_t __cudaGetKernel(cudaKernel_t *, const void *);
 cudaError_t __cudaLaunchKernel(cudaKernel_t, dim3, dim3, void **, size_t, cudaStream_t);
+
+/* What cuDNN 9's header no longer has is declared as its rows say. */
+#ifdef HEADER_CUDNN
+typedef struct cudnnAlgorithmPerformanceStruct *cudnnAlgorithmPerformance_t;
+#define API_MAP(LIB, ret, name, params, args, ...) ret name params;
+#define API_OPERANDS(LIB, ret, name, CLASS, STACK, params, args, operands, ...) ret name params;
+#include "layoutspy/api/library_before9.def"
+#undef API_MAP
+#undef API_OPERANDS
+#endif
 
 /* The header has cuBLAS's half-precision forms for C++ alone: the single-precision ones with
  * another type. */

@@ -226,6 +226,17 @@ void ls_cudnn_set_rnn(int status, const void *desc, int cell, int direction, int
     keep(desc, &shape);
 }
 
+void ls_cudnn_set_projection(int status, const void *desc, int projection) {
+    enum { HIDDEN = 3, PROJECTION, ALL = 6 };
+    struct ls_shape shape = {.kind = LS_SHAPE_RNN, .values = ALL};
+    const struct ls_shape *before = known(desc);
+    if (status != 0 || !before || before->kind != LS_SHAPE_RNN || before->values != ALL)
+        return; /* refused, it changes nothing */
+    memcpy(shape.value, before->value, ALL * sizeof *shape.value);
+    shape.value[PROJECTION] = projection ? projection : shape.value[HIDDEN];
+    keep(desc, &shape);
+}
+
 /* ---- sequences ---- */
 
 enum { PACKED = 1, BATCH_FIRST = 2 }; /* cudnnRNNDataLayout_t; else the step comes first */
@@ -291,4 +302,47 @@ void ls_dnn_blended(struct ls_thread *self, enum ls_role_id out, enum ls_role_id
     const struct ls_shape *shape = ls_shape_at(number);
     bool blends = status == 0 && beta && shape && !is_zero(beta, shape->dtype);
     ls_operand_add(self, blends ? inout : out, 0, number, (uintptr_t)address);
+}
+
+/* Sequences in a step, if it is a packed tensor of these and of their elements; else -1. */
+static int64_t batch_of(const struct ls_shape *step) {
+    int64_t next = 1;
+    if (!step || step->kind != LS_SHAPE_TENSOR || step->dims < 2 || step->vector_count)
+        return -1;
+    for (int i = step->dims - 1; i >= 0; next *= step->value[i--])
+        if (step->value[i] != 1 && step->value[step->dims + i] != next)
+            return -1;
+    return step->value[0];
+}
+
+/* The whole as ls_cudnn_set_sequence() has it: all steps alike, or without padding in a row. 0: not
+ * known. */
+static uint32_t shape_of_steps(int count, const void *const *descs) {
+    enum { MOST = 1 << 14 };
+    const struct ls_shape *first = known(descs[0]);
+    int64_t batch = batch_of(first), all = batch;
+    if (batch < 0 || count > MOST)
+        return 0;
+    bool alike = batch_of(known(descs[count - 1])) == batch; /* a later one never has more */
+    for (int i = 1; !alike && i < count; i++) {
+        int64_t here = batch_of(known(descs[i]));
+        if (here < 0)
+            return 0;
+        all += here;
+    }
+    int vector = (int)first->value[1], steps = alike ? count : 1, rows = (int)all;
+    struct ls_shape shape;
+    for (int i = 2; i < first->dims; i++)
+        vector *= (int)first->value[i];
+    begin_tensor(&shape, first->dtype_told, 3, (const int[]){steps, rows, vector});
+    shape.value[3] = (int64_t)rows * vector;
+    shape.value[4] = vector;
+    shape.value[5] = 1;
+    return ls_shape_number(&shape);
+}
+
+void ls_dnn_steps(struct ls_thread *self, enum ls_role_id role, int status, int count,
+                  const void *const *descs, const void *address) {
+    uint32_t shape = status == 0 && descs && count > 0 ? shape_of_steps(count, descs) : 0;
+    ls_operand_add(self, role, 0, shape, (uintptr_t)address);
 }

@@ -44,6 +44,8 @@ void ls_cudnn_set_pooling(int status, const void *desc, int mode, int count, con
                           const int *pads, const int *strides);
 void ls_cudnn_set_rnn(int status, const void *desc, int cell, int direction, int input, int hidden,
                       int projection, int layers);
+/* Settings that come one by one: the size of the projection, 0 for none. */
+void ls_cudnn_set_projection(int status, const void *desc, int projection);
 void ls_cudnn_set_sequence(int status, const void *desc, int type, int layout, int length,
                            int batch, int vector, const int *lengths);
 void ls_cudnn_set_axes(int status, const void *desc, int type, int count, const int *dims,
@@ -65,5 +67,10 @@ void ls_dnn_operand(struct ls_thread *self, enum ls_role_id role, const void *de
 /* Of what the call writes: with a beta that is not 0 it reads it as well, as `inout` says. */
 void ls_dnn_blended(struct ls_thread *self, enum ls_role_id out, enum ls_role_id inout,
                     const void *desc, const void *address, int status, const void *beta);
+
+/* Of `count` steps, one packed tensor after the other in memory. The descriptors, of which the last
+ * ones may have fewer sequences, are looked up where the library has accepted them. */
+void ls_dnn_steps(struct ls_thread *self, enum ls_role_id role, int status, int count,
+                  const void *const *descs, const void *address);
 
 #endif

@@ -63,6 +63,8 @@ enum ls_shape_flag {
 };
 #define LS_SHAPE_DIMS 8
 #define LS_SHAPE_VALUES 40
+#define LS_RNN_NOT_TOLD                                                                            \
+    INT32_MIN /* RNN: the size of the input, which a setter of cuDNN 8 leaves out */
 /* PRODUCT: the order of its values. Strides are 0 where there is no batch or where the matrices are
  * told one by one; types are the library's numbers, as the compute type is. */
 enum ls_product_value {

@@ -45,18 +45,26 @@ static int with_zeros(void (*function)(void)) {
                                          0, 0, 0, 0, 0, 0, 0, 0);
 }
 
-/* Names of another version of the runtime. */
+/* Names of another version of the runtime, or of cuDNN. */
 #pragma weak cudaGetDeviceProperties
 #pragma weak cudaGetDeviceProperties_v2
+#define API_MAP(...)
+#define API_OPERANDS(LIB, ret, name, CLASS, STACK, params, args, operands, ...)                    \
+    extern __attribute__((weak)) ret name params;
+#include "layoutspy/api/library_before9.def"
+#undef API_MAP
+#undef API_OPERANDS
 static bool is_absent(const char *library, const char *name) {
-    static void *runtime;
+    static void *runtime, *cudnn;
     char path[32];
-    if (strcmp(library, "CUDART") != 0)
+    if (strcmp(library, "CUDART") != 0 && strcmp(library, "CUDNN") != 0)
         return false;
     snprintf(path, sizeof path, "libcudart.so.%s", CUDA_MAJOR == 12 ? "12" : "13");
-    if (!runtime)
+    if (!runtime) {
         EXPECT((runtime = dlopen(path, RTLD_LAZY | RTLD_NOLOAD)) != NULL);
-    return !dlsym(runtime, name);
+        EXPECT((cudnn = dlopen("libcudnn.so.9", RTLD_LAZY | RTLD_NOLOAD)) != NULL);
+    }
+    return !dlsym(strcmp(library, "CUDNN") == 0 ? cudnn : runtime, name);
 }
 
 /* Zeros are a good stream and mode for cudaStreamBeginCapture_ptsz and the driver's. */

@@ -50,6 +50,8 @@ static void refused(cudnnHandle_t h, cudnnTensorDescriptor_t t, void *m) {
                                            NULL, m, m, NULL, m, m, 64, m, 64, m, 64, m));
     REFUSED(cudnnMultiHeadAttnBackwardWeights(h, NULL, 0, NULL, m, NULL, m, NULL, m, NULL, m, 64, m,
                                               m, 64, m, 64, m));
+    REFUSED(cudnnBackendPopulateCudaGraph(h, NULL, NULL, NULL));
+    REFUSED(cudnnBackendUpdateCudaGraph(h, NULL, NULL, NULL));
     REFUSED(cudnnCTCLoss(h, t, m, NULL, NULL, NULL, m, t, m, 0, NULL, m, 64));
     REFUSED(cudnnCTCLoss_v8(h, 0, NULL, t, m, NULL, NULL, NULL, m, t, m, 64, m));
 }

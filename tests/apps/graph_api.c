@@ -283,6 +283,30 @@ static void wrong(node plan) {
     EXPECT(cudnnBackendDestroyDescriptor(NULL) != 0);
 }
 
+/* The plan's work as nodes of a graph of CUDA, then with other addresses. */
+static void into_graph(node plan) {
+    const int64_t uids[] = {X, W, Y};
+    cudaGraph_t graph, other;
+    CHECK(cudaGraphCreate(&graph, 0));
+    CHECK(cudaGraphCreate(&other, 0));
+    for (int i = 0; i < 2; i++) {
+        void *places[] = {room(8192), room(8192), room(8192)}, *space = room(1u << 20);
+        node pack = make(PACK);
+        set(pack, 1000, TYPE_INT64, 3, uids);
+        set(pack, 1001, TYPE_POINTER, 3, places);
+        set(pack, 1003, TYPE_POINTER, 1, &space);
+        finish(pack);
+        CHECK(i ? cudnnBackendUpdateCudaGraph(handle, plan, pack, graph)
+                : cudnnBackendPopulateCudaGraph(handle, plan, pack, graph));
+        EXPECT(cudnnBackendUpdateCudaGraph(handle, plan, pack, other) != 0); /* it is empty */
+        EXPECT(cudnnBackendPopulateCudaGraph(handle, plan, pack, NULL) != 0);
+        EXPECT(cudnnBackendPopulateCudaGraph(handle, NULL, pack, graph) != 0);
+        CHECK(cudnnBackendDestroyDescriptor(pack));
+    }
+    CHECK(cudaGraphDestroy(other));
+    CHECK(cudaGraphDestroy(graph));
+}
+
 int main(int argc, char **argv) {
     int rounds = argc > 1 ? atoi(argv[1]) : 3;
     void *all;
@@ -308,6 +332,7 @@ int main(int argc, char **argv) {
         execute(norm, 6, (const int64_t[]){1, 2, 3, 4, 5, 6},
                 (void *[]){room(8192), room(8192), room(8192), room(8192), room(8192), room(8192)});
     }
+    into_graph(plans[0]);
     wrong(plans[0]);
     for (int k = 0; k < 5; k++)
         CHECK(cudnnBackendDestroyDescriptor(plans[k]));

@@ -13,6 +13,11 @@ DTYPES = {int(cudnn): name for name, cudnn in re.findall(
 PLAIN = {"workspace", "reserve", "weights", "dweights", "index", "lengths", "theta", "dtheta", "grid", "dgrid"}
 
 
+# Calls with a descriptor for each step of these: they are looked up where the library has accepted them.
+STEPS = re.compile(r"cudnn(Find)?RNN(Forward(Inference|Training)|Backward(Data|Weights))(AlgorithmEx)?$")
+STEPPED = {"x", "y", "dx", "dy"}
+
+
 def numbers(text):
     return [int(n) for n in text.split(",")] if text else []
 
@@ -20,13 +25,17 @@ def numbers(text):
 def logged_operands(call):
     """A set of (role, address, dtype, dims, strides), of one line of the log."""
     operands = set()
+    refused_steps = call.status != 0 and STEPS.match(call.name)
     for key, value in call.keys.items():
         role = key.split(".")[-1]
-        if key + "_dims" in call.keys:
+        if refused_steps and role in STEPPED:
+            if value != "0":
+                operands.add((role, int(value), "unknown", None, None))
+        elif key + "_dims" in call.keys:
             dims = numbers(call.keys[key + "_dims"])
             known = (DTYPES[int(call.keys[key + "_type"])], json.dumps(dims),
                      json.dumps(numbers(call.keys[key + "_strides"]))) if dims else ("unknown", None, None)
-            virtual = call.name == "cudnnBackendExecute" and value == "0"
+            virtual = call.name.startswith("cudnnBackend") and value == "0"
             if not virtual and (dims or value != "0"):
                 operands.add((role, int(value), *known))
         elif role in PLAIN and value != "0":

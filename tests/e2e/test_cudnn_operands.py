@@ -2,11 +2,13 @@
 a program of the old API and one of the graph API; of refused calls too."""
 
 import json
+import re
 
 import pytest
 
 from cudnn_truth import assert_operands, numbers, recorded_calls
 from harness import app
+from table import API
 
 
 def assert_settings(trace, pairs):
@@ -25,9 +27,15 @@ def assert_settings(trace, pairs):
             assert detail["groups"] == int(call.keys["groups"])
 
 
-@pytest.mark.parametrize("program", ["layers", "graph_api"])
+BEFORE9 = {"STANDIN_CUDNN": "8"}
+
+
+@pytest.mark.parametrize("program", ["layers", "graph_api", "layers_before9"])
 def test_every_operand(harness, program):
-    outcome = harness.same_with_and_without([app(program)])
+    env = BEFORE9 if program == "layers_before9" else {}
+    without = harness.run([app(program)], harness.environment(preload=False, out=None, **env), log=False)
+    outcome = harness.record([app(program)], more_env=env)
+    assert outcome.same_as(without), f"{outcome} {without}"
     assert (outcome.status, outcome.out, outcome.err) == (0, "done\n", ""), repr(outcome)
     harness.assert_true()
     trace = harness.trace()
@@ -47,11 +55,42 @@ def test_transforms_are_of_images(harness):
     assert {layout for api, role, layout in rows if api.endswith("Ex") and role == "dst"} == {"nhwc"}
 
 
+def test_nets_of_before_9(harness):
+    """Every row of what cuDNN 9 no longer has is called; the steps are one operand; what a setter does not say is not
+    told."""
+    harness.record([app("layers_before9")], more_env=BEFORE9)
+    trace = harness.trace()
+    text = (API / "library_before9.def").read_text()
+    rows = set(re.findall(r"API_OPERANDS\(CUDNN, cudnnStatus_t, (\w+)", text))
+    assert len(rows) == 12
+    assert {row["api"] for row in recorded_calls(trace)} == rows
+    shapes = [(r["dims"], r["strides"]) for r in trace.rows(
+        "SELECT DISTINCT dims, strides FROM tensor_operand JOIN library_call ON library_call.id = call_id"
+        " WHERE api = 'cudnnRNNForwardTraining' AND role = 'x' ORDER BY dims")]
+    assert shapes == [("[1,8,8]", "[64,8,1]"), ("[4,3,8]", "[24,8,1]")]
+    directions = trace.rows("SELECT DISTINCT direction FROM tensor_operand WHERE role = 'dweights'")
+    assert [row["direction"] for row in directions] == ["inout"]
+    details = {r["detail"] for r in trace.rows("SELECT DISTINCT detail FROM library_setting WHERE kind = 'rnn'")}
+    rnn = '{"cell":2,"direction":0,"input_size":null,"hidden_size":16,"projection_size":%d,"layers":1}'
+    assert details == {rnn % 16, rnn % 8}
+
+
+def test_plans_in_graphs_of_cuda(harness):
+    harness.record([app("graph_api"), "1"])
+    trace = harness.trace()
+    calls = trace.rows("SELECT id, api FROM library_call WHERE api LIKE 'cudnnBackend%CudaGraph' AND status = 0 ORDER BY id")
+    assert [row["api"] for row in calls] == ["cudnnBackendPopulateCudaGraph", "cudnnBackendUpdateCudaGraph"]
+    for row in calls:
+        roles = [r["role"] for r in trace.rows(
+            "SELECT role FROM tensor_operand WHERE call_id = ? AND address != 0 ORDER BY position", row["id"])]
+        assert roles == ["x", "w", "y", "workspace"]
+
+
 def test_plans_outlive_their_graphs(harness):
     """Unique numbers, roles, directions; groups as the tensors tell them."""
     harness.record([app("graph_api"), "2"])
     trace = harness.trace()
-    plans = [row["id"] for row in recorded_calls(trace) if row["status"] == 0]
+    plans = [row["id"] for row in recorded_calls(trace) if row["status"] == 0 and row["api"] == "cudnnBackendExecute"]
     assert len(plans) == 2 * 9
 
     def seen(call):

@@ -53,6 +53,7 @@ typedef int cudnnRNNAlgo_t, cudnnRNNMode_t, cudnnRNNBiasMode_t, cudnnDirectionMo
 typedef int cudnnRNNInputMode_t, cudnnRNNDataLayout_t, cudnnSeqDataAxis_t;
 typedef int cudnnBackendDescriptorType_t, cudnnBackendAttributeName_t;
 typedef int cudnnBackendAttributeType_t;
+typedef struct cudnnAlgorithmPerformanceStruct *cudnnAlgorithmPerformance_t;
 
 typedef enum { ncclSuccess = 0 } ncclResult_t;
 typedef struct ncclComm *ncclComm_t;

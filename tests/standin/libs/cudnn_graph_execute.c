@@ -7,6 +7,7 @@
  * without memory of its own has address 0), pads post_pads conv_strides dilations of a first
  * convolution, workspace workspace_size.
  */
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -167,17 +168,67 @@ static int execute(struct execution *execution, const struct dn_node *plan) {
     return 0;
 }
 
+/* Opens the call and checks it. */
+static int begin(struct execution *execution, cudnnHandle_t handle, cudnnBackendDescriptor_t plan,
+                 cudnnBackendDescriptor_t pack) {
+    int status = dn_begin(execution->call, handle, NULL, 0);
+    lib_put_pointer(execution->call, "plan", plan);
+    execution->pack = dn_node_of(pack);
+    return status ? status : execute(execution, dn_node_of(plan));
+}
+
 STANDIN_EXPORT cudnnStatus_t cudnnBackendExecute(cudnnHandle_t handle,
                                                  cudnnBackendDescriptor_t plan,
                                                  cudnnBackendDescriptor_t pack) {
     LIB_ENTER(call);
-    int status = dn_begin(&call, handle, NULL, 0);
-    lib_put_pointer(&call, "plan", plan);
-    struct execution execution = {.call = &call, .pack = dn_node_of(pack)};
-    if (status == 0)
-        status = execute(&execution, dn_node_of(plan));
+    struct execution execution = {.call = &call};
+    int status = begin(&execution, handle, plan, pack);
     if (execution.uses == 0)
         return dn_finish(&call, handle, status);
     int64_t groups = execution.filter ? execution.input / execution.filter : 1;
     return dn_finish_convolution(&call, handle, status, execution.use, execution.uses, groups);
+}
+
+/* ---- graphs of CUDA ---- */
+
+/* Those that a plan has gone into: only they can be updated. */
+static _Atomic uintptr_t populated[64];
+
+static bool is_populated(cudaGraph_t graph, bool make) {
+    for (size_t i = 0; i < sizeof populated / sizeof *populated; i++) {
+        uintptr_t there = populated[i];
+        if (there == (uintptr_t)graph)
+            return true;
+        if (!there)
+            return make && atomic_compare_exchange_strong(&populated[i], &there, (uintptr_t)graph);
+    }
+    return false;
+}
+
+/* The nodes themselves are not made: nothing would compute in them. */
+static cudnnStatus_t into_graph(struct standin_call *call, cudnnHandle_t handle,
+                                cudnnBackendDescriptor_t plan, cudnnBackendDescriptor_t pack,
+                                cudaGraph_t graph, bool populates) {
+    struct execution execution = {.call = call};
+    int status = begin(&execution, handle, plan, pack);
+    lib_put_pointer(call, "graph", graph);
+    if (status == 0 && (!graph || !is_populated(graph, populates)))
+        status = CUDNN_STATUS_BAD_PARAM;
+    return standin_leave(call, status);
+}
+
+STANDIN_EXPORT cudnnStatus_t cudnnBackendPopulateCudaGraph(cudnnHandle_t handle,
+                                                           cudnnBackendDescriptor_t plan,
+                                                           cudnnBackendDescriptor_t pack,
+                                                           cudaGraph_t graph) {
+    LIB_ENTER(call);
+    return into_graph(&call, handle, plan, pack, graph, true);
+}
+
+STANDIN_EXPORT cudnnStatus_t cudnnBackendUpdateCudaGraph(cudnnHandle_t handle,
+                                                         cudnnBackendDescriptor_t plan,
+                                                         cudnnBackendDescriptor_t pack,
+                                                         cudaGraph_t graph) {
+    LIB_ENTER(call);
+    return into_graph(&call, handle, plan, pack, graph, false);
 }

@@ -108,11 +108,6 @@ EXPORT cudnnDropoutBackward(cudnnHandle_t handle, const cudnnDropoutDescriptor_t
 
 /* ---- the net and its weights ---- */
 
-struct cudnnRNNStruct {
-    int cell, bias_mode, directions, type;
-    int64_t input, hidden, projection, layers;
-};
-
 EXPORT cudnnCreateRNNDescriptor(cudnnRNNDescriptor_t *rnn) {
     LIB_ENTER(call);
     int status = lib_status(&call, rnn ? 0 : CUDNN_STATUS_BAD_PARAM);
@@ -320,16 +315,13 @@ EXPORT cudnnGetRNNTempSpaceSizes(cudnnHandle_t handle, cudnnRNNDescriptor_t rnn,
 
 /* ---- computing calls ---- */
 
-#define SEQUENCE(role, desc, address)                                                              \
-    { role, address, dn_sequence(desc), false, false }
-
 EXPORT cudnnRNNForward(cudnnHandle_t handle, cudnnRNNDescriptor_t rnn, cudnnForwardMode_t mode,
                        const int32_t lengths[], cudnnRNNDataDescriptor_t xDesc, const void *x,
                        cudnnRNNDataDescriptor_t yDesc, void *y, cudnnTensorDescriptor_t hDesc,
                        const void *hx, void *hy, cudnnTensorDescriptor_t cDesc, const void *cx,
                        void *cy, size_t weight_size, const void *weights, size_t workspace_size,
                        void *workspace, size_t reserve_size, void *reserve) {
-    DN_COMPUTE(SEQUENCE("x", xDesc, x), SEQUENCE("y", yDesc, y), DN_OPTIONAL("hx", hDesc, hx),
+    DN_COMPUTE(DN_SEQUENCE("x", xDesc, x), DN_SEQUENCE("y", yDesc, y), DN_OPTIONAL("hx", hDesc, hx),
                DN_OPTIONAL("hy", hDesc, hy), DN_OPTIONAL("cx", cDesc, cx),
                DN_OPTIONAL("cy", cDesc, cy), DN_PLAIN("weights", weights),
                DN_PLAIN("workspace", workspace), DN_PLAIN("reserve", reserve));
@@ -343,12 +335,12 @@ EXPORT cudnnRNNBackwardData_v8(cudnnHandle_t handle, cudnnRNNDescriptor_t rnn,
                                const void *cx, const void *dcy, void *dcx, size_t weight_size,
                                const void *weights, size_t workspace_size, void *workspace,
                                size_t reserve_size, void *reserve) {
-    DN_COMPUTE(SEQUENCE("y", yDesc, y), SEQUENCE("dy", yDesc, dy), SEQUENCE("dx", xDesc, dx),
-               DN_OPTIONAL("hx", hDesc, hx), DN_OPTIONAL("dhy", hDesc, dhy),
-               DN_OPTIONAL("dhx", hDesc, dhx), DN_OPTIONAL("cx", cDesc, cx),
-               DN_OPTIONAL("dcy", cDesc, dcy), DN_OPTIONAL("dcx", cDesc, dcx),
-               DN_PLAIN("weights", weights), DN_PLAIN("workspace", workspace),
-               DN_PLAIN("reserve", reserve));
+    DN_COMPUTE(DN_SEQUENCE("y", yDesc, y), DN_SEQUENCE("dy", yDesc, dy),
+               DN_SEQUENCE("dx", xDesc, dx), DN_OPTIONAL("hx", hDesc, hx),
+               DN_OPTIONAL("dhy", hDesc, dhy), DN_OPTIONAL("dhx", hDesc, dhx),
+               DN_OPTIONAL("cx", cDesc, cx), DN_OPTIONAL("dcy", cDesc, dcy),
+               DN_OPTIONAL("dcx", cDesc, dcx), DN_PLAIN("weights", weights),
+               DN_PLAIN("workspace", workspace), DN_PLAIN("reserve", reserve));
 }
 
 EXPORT cudnnRNNBackwardWeights_v8(cudnnHandle_t handle, cudnnRNNDescriptor_t rnn,
@@ -358,7 +350,7 @@ EXPORT cudnnRNNBackwardWeights_v8(cudnnHandle_t handle, cudnnRNNDescriptor_t rnn
                                   cudnnRNNDataDescriptor_t yDesc, const void *y, size_t weight_size,
                                   void *dweights, size_t workspace_size, void *workspace,
                                   size_t reserve_size, void *reserve) {
-    DN_COMPUTE(SEQUENCE("x", xDesc, x), SEQUENCE("y", yDesc, y), DN_OPTIONAL("hx", hDesc, hx),
+    DN_COMPUTE(DN_SEQUENCE("x", xDesc, x), DN_SEQUENCE("y", yDesc, y), DN_OPTIONAL("hx", hDesc, hx),
                DN_PLAIN("dweights", dweights), DN_PLAIN("workspace", workspace),
                DN_PLAIN("reserve", reserve));
 }

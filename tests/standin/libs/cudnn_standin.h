@@ -45,6 +45,11 @@ struct cudnnRNNDataStruct {
     int layout, max_length, batch, vector;
 };
 
+struct cudnnRNNStruct {
+    int cell, bias_mode, directions, type;
+    int64_t input, hidden, projection, layers;
+};
+
 struct dn_operand {
     const char *role;
     const void *address;
@@ -111,6 +116,8 @@ int dn_finish_convolution(struct standin_call *call, cudnnHandle_t handle, int s
         sizeof((const struct dn_operand[]){__VA_ARGS__}) / sizeof(struct dn_operand)
 #define DN_TENSOR(role, desc, address)                                                             \
     { role, address, dn_tensor(desc), false, false }
+#define DN_SEQUENCE(role, desc, address)                                                           \
+    { role, address, dn_sequence(desc), false, false }
 #define DN_FILTER(role, desc, address)                                                             \
     { role, address, dn_filter(desc), false, false }
 #define DN_OPTIONAL(role, desc, address)                                                           \

@@ -81,6 +81,8 @@ _Static_assert(sizeof(cudnnConvolutionBwdDataAlgoPerf_t) == 48, "backward data r
 _Static_assert(sizeof(cudnnConvolutionBwdFilterAlgoPerf_t) == 48, "backward filter results");
 
 /* The version that the stand-in tells: that of the library whose exports symbols/ holds. */
+#ifndef STANDIN_CUDNN_VERSION
 #define STANDIN_CUDNN_VERSION 91900
+#endif
 
 #endif
