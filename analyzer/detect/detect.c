@@ -23,6 +23,7 @@
 #include "oom_facts.h"
 #include "products.h"
 #include "thresholds.h"
+#include "uses.h"
 #include "workspaces.h"
 
 static const struct ls_detector *const detectors[] = {
@@ -358,6 +359,7 @@ static void release(struct ls_detect *d) {
     ls_convolutions_free(d->convolutions);
     ls_products_free(d->products);
     ls_flow_free(d->flow);
+    ls_uses_free(d->uses);
     json_decref(d->skipped);
 }
 

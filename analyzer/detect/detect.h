@@ -60,6 +60,7 @@ struct ls_detect {
     struct ls_workspaces *workspaces; /* workspaces.h */
     bool workspaces_read;
     struct ls_flow *flow;                 /* flow.h; NULL: not read yet */
+    struct ls_uses *uses;                 /* uses.h; NULL: not read yet */
     struct ls_convolutions *convolutions; /* convolutions.h */
     struct ls_products *products;         /* products.h */
     struct ls_finding *finding;

@@ -34,12 +34,15 @@ def test_report_json(trace):
         ("library-memory", "info", "train.py:6 step", 1, 20 << 20),
     ]
     assert findings[0]["time_ns"] == 100_000_000
-    # No census, no times of the GPU; nothing tells how full the device was, or who has a context.
+    # No census, no times of the GPU and no operands; nothing tells how full the device was, or who has a context.
     assert {s["kind"] for s in report["skipped"]} == {
         "copy-dominated",
+        "early-allocation",
+        "late-free",
         "storage-held-by-views",
         "stray-context",
         "untracked-growth",
+        "unused-allocation",
     }
     assert {"layer": "cudart", "state": "on", "detail": "calls through libcudart.so"} in \
         report["coverage"]

@@ -41,9 +41,10 @@ __attribute__((unused)) static void made_convolution(uint32_t number, int64_t gr
 }
 
 /* A call of the library or a launch with operands, in it runs of kernels of `ns` each. */
-static void made_call_of(enum ls_api api, uint32_t stack, uint64_t f0, unsigned count,
-                         const struct ls_operand *operand, unsigned kernels, const uint32_t *kernel,
-                         const uint64_t *ns) {
+__attribute__((unused)) static void made_call_of(enum ls_api api, uint32_t stack, uint64_t f0,
+                                                 unsigned count, const struct ls_operand *operand,
+                                                 unsigned kernels, const uint32_t *kernel,
+                                                 const uint64_t *ns) {
     uint64_t start = made_now;
     bool launch = api == LS_API_cudaLaunchKernel;
     for (unsigned i = 0; i < kernels && !launch; i++)
