@@ -318,19 +318,19 @@
 #define LS_IDLE_BYTES (1 << 20)
 /* So many addresses are told of a launch, and not that there were more. */
 #define LS_USES_ARGUMENTS 8
-/* Up to 8,192 addresses that the host brings to the device: a table of rows, of matrices, a structure
- * with some. What is larger, or no multiple of an address, is data. */
+/* Up to 8,192 addresses that the host brings to the device: a table of rows, of matrices, a
+ * structure with some. What is larger, or no multiple of an address, is data. */
 #define LS_USES_TABLE (64 << 10)
-/* From one step to the next a name keeps its value: a loop's last batch, its logits. Two whole steps
- * without a use are no such thing. */
+/* From one step to the next a name keeps its value: a loop's last batch, its logits. Two whole
+ * steps without a use are no such thing. */
 #define LS_IDLE_STEPS 2
 /* Outside of loops: a quarter of the run, with as many launches as a layer or two have. */
 #define LS_IDLE_SHARE 0.25
 #define LS_IDLE_LAUNCHES 16
 /* Beside the peak: for half of the run, then it is worth a note (another process may want it). */
 #define LS_IDLE_HELD 0.5
-/* As for delayed-release: a fifth of the peak is a good part of it; but nobody changes a program for
- * less than three of PyTorch's usual segments. */
+/* As for delayed-release: a fifth of the peak is a good part of it; but nobody changes a program
+ * for less than three of PyTorch's usual segments. */
 #define LS_IDLE_PEAK_SHARE 0.2
 #define LS_IDLE_WARNING_BYTES (64 << 20)
 

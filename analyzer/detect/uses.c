@@ -113,8 +113,10 @@ static int read_operands(struct reading *r) {
     struct call c = {0};
     int rc = sqlite3_prepare_v2(
         r->d->db,
-        "SELECT o.call, o.address, o.flags, o.role IN (SELECT id FROM role WHERE name = 'argument'),"
-        " c.start_ns, c.duration_ns, c.thread, c.api IN (SELECT id FROM api WHERE class = 'launch'),"
+        "SELECT o.call, o.address, o.flags,"
+        " o.role IN (SELECT id FROM role WHERE name = 'argument'),"
+        " c.start_ns, c.duration_ns, c.thread,"
+        " c.api IN (SELECT id FROM api WHERE class = 'launch'),"
         " c.api IN (SELECT id FROM api WHERE class = 'library_call')"
         " FROM operand AS o CROSS JOIN call AS c ON c.id = o.call ORDER BY o.call, o.position",
         -1, &stmt, NULL);
