@@ -23,7 +23,7 @@ struct ls_copy_side {
     int64_t size[LS_SHAPE_DIMS], stride[LS_SHAPE_DIMS]; /* in bytes; the outermost first */
 };
 
-/* The number of its shape, with strides in elements where the type is known; 0: no room. */
+/* The number of its shape, with strides in elements where the type is known. */
 uint32_t ls_copy_shape(const struct ls_copy_side *side);
 
 /* Strides of elements that lie in one piece, the last dimension innermost. */

@@ -26,8 +26,11 @@ static inline void ls_operand_add(struct ls_thread *self, enum ls_role_id role, 
         self->operand[count - 1].what |= LS_OPERAND(0, LS_OPERAND_MORE, 0);
         return;
     }
+    shape = shape ? ls_shape_tell(self, shape) : 0;
+    if (!shape && !address) /* a setting or product, lost with its shape */
+        return;
     self->operand[count] = (struct ls_operand){
-        .what = LS_OPERAND(role, flags, shape ? ls_shape_tell(self, shape) : 0),
+        .what = LS_OPERAND(role, flags, shape),
         .address = address,
     };
     self->operand_count = count + 1;

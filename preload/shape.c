@@ -54,18 +54,18 @@ static size_t size_of(const struct ls_shape *shape) {
     return HEAD + shape->values * sizeof(int64_t);
 }
 
-/* A number of its own for the shape; 0: no room. */
+/* A number of its own for the shape, or LS_SHAPE_NO_ROOM. */
 static uint32_t keep(struct store *in, const struct ls_shape *shape, uint64_t hash) {
     uint32_t size = (uint32_t)KEPT_SIZE(shape->values);
     uint32_t at = atomic_load(&in->bytes);
     do
         if (BYTES_MOST - at < size)
-            return 0;
+            return LS_SHAPE_NO_ROOM;
     while (!atomic_compare_exchange_weak(&in->bytes, &at, at + size));
     uint32_t number = atomic_load(&in->numbers);
     do
         if (number + 1 >= SHAPES_MOST)
-            return 0;
+            return LS_SHAPE_NO_ROOM;
     while (!atomic_compare_exchange_weak(&in->numbers, &number, number + 1));
     struct kept *kept = (void *)(in->room + at);
     kept->hash = hash;
@@ -77,7 +77,7 @@ static uint32_t keep(struct store *in, const struct ls_shape *shape, uint64_t ha
 uint32_t ls_shape_number(const struct ls_shape *shape) {
     struct store *in = store();
     if (!in || shape->values > LS_SHAPE_VALUES)
-        return 0;
+        return LS_SHAPE_NO_ROOM;
     uint64_t hash = XXH3_64bits(shape, size_of(shape));
     uint32_t own = 0;
     for (uint32_t i = (uint32_t)hash;; i++) {
@@ -86,7 +86,7 @@ uint32_t ls_shape_number(const struct ls_shape *shape) {
         if (!number) {
             if (!own)
                 own = keep(in, shape, hash);
-            if (!own || atomic_compare_exchange_strong(slot, &number, own))
+            if (own == LS_SHAPE_NO_ROOM || atomic_compare_exchange_strong(slot, &number, own))
                 return own;
         } /* else, or where another thread was faster: `number` is what lies there */
         const struct kept *kept = atomic_load_explicit(&in->at[number], memory_order_acquire);
@@ -131,8 +131,11 @@ static bool write_record(struct ls_thread *self, uint32_t number, const struct l
 
 uint32_t ls_shape_tell(struct ls_thread *self, uint32_t number) {
     struct kept *kept = kept_at(number);
-    if (!kept)
+    if (!kept) {
+        if (number == LS_SHAPE_NO_ROOM)
+            ls_spool_lost(self, LS_LOST_SHAPES, 1);
         return 0;
+    }
     uint64_t epoch = atomic_load_explicit(&ls_live->epoch, memory_order_relaxed);
     if (atomic_load_explicit(&kept->told, memory_order_acquire) == epoch)
         return number;
