@@ -273,10 +273,15 @@ static enum ls_copy_result tell_dense(struct ls_thread *self, const struct ls_co
 
 enum ls_copy_result ls_copy_kernel_tell(struct ls_thread *self, const struct ls_copy_kernel *kernel,
                                         void *const *args, uint32_t inputs, bool first) {
+    /* Another thread may find meanwhile that the kernel is none: its form is looked at once, and
+     * nothing of its arguments is before. */
+    const uint8_t form = *(const volatile uint8_t *)&kernel->form;
+    if (form == LS_COPY_NONE)
+        return LS_COPY_ELSEWHERE;
     const struct closure *closure = args[1];
     struct ls_copy_type of[2] = {{kernel->dst_dtype, kernel->dst_bytes},
                                  {kernel->src_dtype, kernel->src_bytes}};
-    switch (kernel->form) {
+    switch (form) {
     case LS_COPY_STRIDED_CAST:
         for (int t = 0; t < 2; t++)
             if (!(of[t] = scalar_of(closure->type[t])).bytes)

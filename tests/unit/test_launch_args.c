@@ -296,6 +296,14 @@ static void test_a_handle_that_comes_again_is_another_kernel(void **state) {
     assert_int_equal(self.operand_count, 3);
 }
 
+/* As another thread may find while this one is about to read: no argument is looked at. */
+static void test_a_form_that_was_given_up_reads_nothing(void **state) {
+    (void)state;
+    struct ls_copy_kernel none = ls_copy_kernel_named("_Z1kPf");
+    assert_int_equal(ls_copy_kernel_tell(&self, &none, NULL, 1, false), LS_COPY_ELSEWHERE);
+    assert_int_equal(self.operand_count, 0);
+}
+
 static void test_without_sizes_nothing_is_looked_at(void **state) {
     (void)state;
     uint64_t value = DEVICE;
@@ -340,6 +348,7 @@ int main(void) {
         cmocka_unit_test_setup(test_words_that_never_held_an_address_are_looked_at_now_and_then,
                                begin),
         cmocka_unit_test_setup(test_a_handle_that_comes_again_is_another_kernel, begin),
+        cmocka_unit_test_setup(test_a_form_that_was_given_up_reads_nothing, begin),
         cmocka_unit_test_setup(test_without_sizes_nothing_is_looked_at, begin),
         cmocka_unit_test_setup(test_extras_that_are_not_known_end_the_look, begin),
     };
