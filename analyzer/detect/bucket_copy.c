@@ -4,8 +4,8 @@
  * gradient_as_bucket_view, or a flat buffer of the program's own.
  *
  * Needs: operands of NCCL's calls, and copies on the device (by cudaMemcpy, or by kernels with
- * known source and destination, which are marked as told: flow.h). Cost: the copies' time, and the
- * memory of everything twice. Main thread only.
+ * known source and destination that do nothing else, which are marked as told: flow.h). Cost: the
+ * copies' time, and the memory of everything twice. Main thread only.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -37,6 +37,8 @@ struct looking {
     const struct ls_flow *flow;
     struct bucket *bucket;
     size_t buckets, bucket_room, last; /* the last one that something was found in */
+    size_t made;                       /* all of them, those that others took the place of too */
+    int64_t held, rounds;              /* by those whose place others took */
     struct group *group;
     size_t groups, group_room;
     int64_t reductions;
@@ -54,25 +56,42 @@ static struct bucket *bucket_of(struct looking *look, uint64_t address) {
     return NULL;
 }
 
-/* Its memory may be another one's by now: buffers that overlap it are forgotten. */
+/* DDP makes new buckets after the first step, so that one round is none. */
+static void settle(struct looking *look, const struct bucket *b) {
+    if (b->copied_rounds > 1)
+        look->held += b->most_out;
+    look->rounds += b->copied_rounds;
+}
+
+/* Its memory may be another one's by now: buffers that overlap it are forgotten, and it takes the
+ * place of one (reductions of ever other sizes would make ever more). */
 static void reduce(struct looking *look, uint64_t address, int64_t bytes) {
     uint64_t end = address + (uint64_t)bytes;
-    struct bucket *same = NULL;
+    struct bucket *same = NULL, *gone = NULL;
     look->reductions++;
     for (size_t i = 0; i < look->buckets; i++) {
         struct bucket *b = &look->bucket[i];
+        if (b->begin == b->end)
+            gone = b;
         if (b->begin >= end || address >= b->end)
             continue;
-        if (b->begin == address && b->end == end)
+        if (b->begin == address && b->end == end) {
             same = b;
-        else
-            b->begin = b->end = 0;
+            continue;
+        }
+        settle(look, b);
+        *b = (struct bucket){0};
+        gone = b;
     }
     if (!same) {
-        look->bucket =
-            ls_room(look->bucket, look->buckets, &look->bucket_room, sizeof *look->bucket);
-        same = &look->bucket[look->buckets++];
+        if (!gone) {
+            look->bucket =
+                ls_room(look->bucket, look->buckets, &look->bucket_room, sizeof *look->bucket);
+            gone = &look->bucket[look->buckets++];
+        }
+        same = gone;
         *same = (struct bucket){.begin = address, .end = end};
+        look->made++;
     }
     same->bytes_out = 0;
     same->copied = false;
@@ -93,11 +112,16 @@ static struct group *group_of(struct looking *look, int64_t stack) {
     return &look->group[look->groups++];
 }
 
+/* What a kernel turned, cast or repeated was wanted so: a view of the buffer is none of that. */
+static bool only_moves(const struct ls_relayout *kernel) {
+    return !kernel->told && !kernel->turned && !kernel->cast && kernel->repeated == 1;
+}
+
 /* A copy on the device. kernel: by one. */
 static void copy(struct looking *look, uint64_t src, uint64_t dst, int64_t bytes, int64_t gpu_ns,
                  int64_t stack, struct ls_relayout *kernel) {
     struct bucket *from = bucket_of(look, src);
-    if (!from || dst - from->begin < from->end - from->begin || (kernel && kernel->told))
+    if (!from || dst - from->begin < from->end - from->begin || (kernel && !only_moves(kernel)))
         return;
     struct group *g = group_of(look, stack);
     from->bytes_out += bytes;
@@ -190,7 +214,7 @@ static void add(struct looking *look, const struct ls_detector *self, const stru
     ls_finding_basis(f, g->without_times < g->count, "GPU", "none of them is needed");
     json_object_update_new(
         f->evidence, json_pack("{s:I, s:I, s:I, s:I}", "reductions", (json_int_t)look->reductions,
-                               "buckets", (json_int_t)look->buckets, "by_kernels",
+                               "buckets", (json_int_t)look->made, "by_kernels",
                                (json_int_t)g->by_kernel, "held_twice", (json_int_t)held));
 }
 
@@ -199,19 +223,16 @@ static int run(struct ls_detect *d, const struct ls_detector *self) {
     if (!look.flow)
         return sqlite3_errcode(d->db);
     int rc = read_all(&look);
-    int64_t held = 0, rounds = 0, bytes = 0;
-    for (size_t i = 0; i < look.buckets; i++) {
-        if (look.bucket[i].copied_rounds > 1) /* DDP makes new ones after the first step */
-            held += look.bucket[i].most_out;
-        rounds += look.bucket[i].copied_rounds;
-    }
+    int64_t bytes = 0;
+    for (size_t i = 0; i < look.buckets; i++)
+        settle(&look, &look.bucket[i]);
     for (size_t i = 0; i < look.groups; i++)
         bytes += look.group[i].bytes;
     for (size_t i = 0; i < look.groups; i++) {
-        if (rc == SQLITE_OK && rounds >= LS_REPEATED && look.group[i].count >= LS_REPEATED &&
+        if (rc == SQLITE_OK && look.rounds >= LS_REPEATED && look.group[i].count >= LS_REPEATED &&
             !ls_copies_negligible(d, look.group[i].ns, look.group[i].bytes))
             add(&look, self, &look.group[i],
-                (int64_t)((double)held * (double)look.group[i].bytes / (double)bytes));
+                (int64_t)((double)look.held * (double)look.group[i].bytes / (double)bytes));
         free(look.group[i].site);
     }
     free(look.group);
