@@ -160,7 +160,7 @@ const char *sd_kernel_name(const char *name) {
 
 struct work sd_kernel_work(const struct launch *l, const struct kernel *kernel) {
     return (struct work){.kind = WORK_KERNEL,
-                         .duration_ns = sd_kernel_ns(),
+                         .duration_ns = sd_kernel_ns(sd_threads_bytes(l->grid, l->block), 0),
                          .kernel = {.name = kernel->name,
                                     .grid = {l->grid[0], l->grid[1], l->grid[2]},
                                     .block = {l->block[0], l->block[1], l->block[2]},

@@ -25,6 +25,11 @@ static uint64_t number(const char *name, uint64_t fallback, uint64_t low, uint64
     return value;
 }
 
+static bool text_is_set(const char *name) {
+    const char *value = getenv(name);
+    return value && *value;
+}
+
 /* A copy: the program may change its environment under us. */
 static const char *text(const char *name) {
     const char *value = getenv(name);
@@ -35,6 +40,7 @@ static void read_environment(void) {
     options.memory = number("STANDIN_MEMORY", 80ull << 30, 2u << 20, 1ull << 42);
     options.devices = (int)number("STANDIN_DEVICES", 1, 0, STANDIN_DEVICES_MAX);
     options.kernel_ns = number("STANDIN_DELAY_US", 2, 0, 60000000) * 1000;
+    options.kernels_alike = text_is_set("STANDIN_DELAY_US");
     options.log = text("STANDIN_LOG");
     options.fail = text("STANDIN_FAIL");
     options.log_gpu = options.log && number("STANDIN_LOG_GPU", 0, 0, 1);

@@ -14,7 +14,8 @@
 struct options {
     uint64_t memory;       /* STANDIN_MEMORY: bytes of each device (default 80 GiB) */
     int devices;           /* STANDIN_DEVICES: 0 to 16 (default 1) */
-    uint64_t kernel_ns;    /* STANDIN_DELAY_US: how long a kernel takes (default 2 us) */
+    uint64_t kernel_ns;    /* STANDIN_DELAY_US: how long a kernel takes (default: at least 2 us) */
+    bool kernels_alike;    /* that was set: none takes longer */
     const char *log;       /* STANDIN_LOG: the truth log's path, or NULL */
     const char *fail;      /* STANDIN_FAIL: see truth.h, or NULL */
     bool log_gpu;          /* STANDIN_LOG_GPU: work and memory go to the log, too */

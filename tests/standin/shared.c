@@ -127,13 +127,23 @@ int standin_stream_wait(standin_stream stream) {
 /* The shape that a library's kernels are told to have. */
 static const unsigned library_grid[3] = {1, 1, 1}, library_block[3] = {128, 1, 1};
 
+/* Of the thread's next kernel. */
+static _Thread_local struct { double bytes, operations; } next;
+
+void standin_work(double bytes, double operations) {
+    next.bytes = bytes;
+    next.operations = operations;
+}
+
 static int launch(standin_stream stream, const char *name, void (*run)(void *data),
                   const void *data, size_t size) {
     int status;
+    uint64_t duration_ns = sd_kernel_ns(next.bytes, next.operations);
+    standin_work(0, 0);
     struct stream *s = begin_stream(stream, &status);
     if (!s)
         return status;
-    struct work work = {.kind = WORK_KERNEL, .duration_ns = sd_kernel_ns()};
+    struct work work = {.kind = WORK_KERNEL, .duration_ns = duration_ns};
     work.kernel.run = run;
     work.kernel.name = sd_kernel_name(name ? name : "");
     memcpy(work.kernel.grid, library_grid, sizeof library_grid);

@@ -125,9 +125,13 @@ STANDIN_EXPORT bool standin_capturing(void);
 /* Waits for the stream's work. Status as cudaStreamSynchronize. */
 STANDIN_EXPORT int standin_stream_wait(standin_stream stream);
 
+/* What the kernel of this thread's next standin_launch() moves and does, which says how long it
+ * takes (work.c). Without this it takes as long as the shortest. */
+STANDIN_EXPORT void standin_work(double bytes, double operations);
+
 /*
- * Puts a kernel launch on a stream, as a library does inside its calls: it takes its turn, lasts
- * as long as any kernel, and becomes a node where the stream captures. `name` is copied.
+ * Puts a kernel launch on a stream, as a library does inside its calls: it takes its turn, and
+ * becomes a node where the stream captures. `name` is copied.
  * `run` may be NULL; else the device's thread calls it with a copy of the `size` bytes at `data`
  * when the kernel's turn comes (each time, for graphs): it must only compute on host views, and
  * must call nothing else of this header. Status 0, 3, 400, 901.

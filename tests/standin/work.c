@@ -121,6 +121,31 @@ uint64_t sd_copy_ns(enum link link, uint64_t bytes) {
     return 1500 + bytes * 1000 / rate[link];
 }
 
-uint64_t sd_kernel_ns(void) {
-    return sd_options()->kernel_ns;
+/*
+ * Bytes and operations per nanosecond: memory's bandwidth as of copies within a device, and what a
+ * good kernel reaches of a card's Tensor Cores. A kernel takes what takes longer of the two, and no
+ * less than the shortest one does. The model's time is the program's: no kernel takes longer than
+ * some milliseconds.
+ */
+#define BYTES_PER_NS 2000.0
+#define OPERATIONS_PER_NS 200000.0
+#define LONGEST_NS 5e6
+/* Elementwise kernels read and write four floats a thread, whatever they are of. */
+#define THREAD_BYTES 32.0
+
+uint64_t sd_kernel_ns(double bytes, double operations) {
+    const struct options *options = sd_options();
+    double ns = bytes / BYTES_PER_NS, computing = operations / OPERATIONS_PER_NS;
+    if (options->kernels_alike)
+        return options->kernel_ns;
+    ns = ns > computing ? ns : computing;
+    ns = ns < LONGEST_NS ? ns : LONGEST_NS;
+    return ns > (double)options->kernel_ns ? (uint64_t)ns : options->kernel_ns;
+}
+
+double sd_threads_bytes(const unsigned grid[3], const unsigned block[3]) {
+    double threads = 1;
+    for (int i = 0; i < 3; i++)
+        threads *= (double)grid[i] * block[i];
+    return threads * THREAD_BYTES;
 }

@@ -92,6 +92,9 @@ void sd_graph_run_drop(struct graph_run *run);
 /* How long a copy of that many bytes takes. */
 enum link { LINK_PAGEABLE, LINK_PINNED, LINK_DEVICE, LINK_PEER };
 uint64_t sd_copy_ns(enum link link, uint64_t bytes);
-uint64_t sd_kernel_ns(void);
+/* How long a kernel takes that moves so many bytes and does so many operations; 0: not known. */
+uint64_t sd_kernel_ns(double bytes, double operations);
+/* What an elementwise kernel with so many threads moves. */
+double sd_threads_bytes(const unsigned grid[3], const unsigned block[3]);
 
 #endif

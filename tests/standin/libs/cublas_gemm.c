@@ -151,6 +151,10 @@ static int run(const struct gemm *g) {
     char kernel[64];
     snprintf(kernel, sizeof kernel, "cublas_gemm_%d_%c%c_kernel", g->a_type, *op_name(g->op_a),
              *op_name(g->op_b));
+    double m = (double)g->m, n = (double)g->n, k = (double)g->k, batch = (double)g->batch;
+    standin_work(batch * ((m * k + k * n) * (double)cublas_element_size(g->a_type) +
+                          m * n * (double)cublas_element_size(g->c_type)),
+                 2 * batch * m * n * k);
     return cublas_launch(g->handle, kernel);
 }
 

@@ -195,6 +195,20 @@ static void put_product(struct standin_call *call, const struct lt_matmul *matmu
         put_matrix(call, &matrices[i]);
 }
 
+static double bytes_of(const struct matrix *matrix) {
+    const struct lt_layout *layout = matrix->layout;
+    double element = layout->type == CUDA_R_64F ? 8 : layout->type == CUDA_R_32F ? 4 : 2;
+    return element * (double)layout->rows * (double)layout->cols * (double)layout->batch_count;
+}
+
+/* A product and a sum for each element of D and each of the common length. */
+static void tell_work(const struct lt_matmul *matmul, const struct matrix matrices[4]) {
+    const struct lt_layout *d = matrices[3].layout;
+    standin_work(bytes_of(&matrices[0]) + bytes_of(&matrices[1]) + bytes_of(&matrices[3]),
+                 2.0 * (double)d->rows * (double)d->cols * (double)d->batch_count *
+                     (double)op_cols(matrices[0].layout, matmul->op_a));
+}
+
 STANDIN_EXPORT cublasStatus_t cublasLtMatmul(
     cublasLtHandle_t handle, cublasLtMatmulDesc_t desc, const void *alpha, const void *A,
     cublasLtMatrixLayout_t Adesc, const void *B, cublasLtMatrixLayout_t Bdesc, const void *beta,
@@ -217,6 +231,8 @@ STANDIN_EXPORT cublasStatus_t cublasLtMatmul(
                                matrices[2].layout, matrices[3].layout);
     if (status == 0 && (!alpha || !beta || !A || !B || !D))
         status = CUBLAS_STATUS_INVALID_VALUE;
+    if (status == 0)
+        tell_work(lt_matmul_of(desc), matrices);
     if (status == 0 &&
         standin_launch((standin_stream)stream, "cublasLt_matmul_kernel", NULL, NULL, 0))
         status = CUBLAS_STATUS_EXECUTION_FAILED;

@@ -51,10 +51,35 @@ static int convert(cudaStream_t stream, const struct dn_use *use, size_t count, 
         if (use[i].written != written || layout == EITHER || layout == wanted)
             continue;
         bool to_last = (wanted == LAST) != written;
+        standin_work(2 * (double)dn_span(use[i].shape), 0);
         failed |=
             standin_launch((standin_stream)stream, to_last ? TO_LAST : TO_FIRST, NULL, NULL, 0);
     }
     return failed;
+}
+
+static double elements(const struct dn_shape *shape) {
+    double product = 1;
+    for (int i = 0; i < shape->count; i++)
+        product *= (double)shape->dims[i];
+    return product;
+}
+
+/* What the computing kernel moves, and what it does: for each element of the output, a product and
+ * a sum with each of a filter. The filter is the smallest; of input and output the one with as many
+ * channels as there are filters is the output. */
+static void tell_work(const struct dn_use *use, size_t count) {
+    const struct dn_shape *filter = NULL;
+    double bytes = 0, output = 0;
+    for (size_t i = 0; i < count; i++) {
+        bytes += (double)dn_span(use[i].shape);
+        if (!filter || elements(use[i].shape) < elements(filter))
+            filter = use[i].shape;
+    }
+    for (size_t i = 0; filter && filter->dims[0] > 0 && i < count; i++)
+        if (use[i].shape != filter && use[i].shape->dims[1] == filter->dims[0])
+            output = elements(use[i].shape);
+    standin_work(bytes, filter ? 2 * output * elements(filter) / (double)filter->dims[0] : 0);
 }
 
 int dn_finish_convolution(struct standin_call *call, cudnnHandle_t handle, int status,
@@ -67,6 +92,7 @@ int dn_finish_convolution(struct standin_call *call, cudnnHandle_t handle, int s
     cudaStream_t stream = handle->stream;
     snprintf(kernel, sizeof kernel, "%s_kernel", call->name);
     int failed = any ? 0 : convert(stream, use, count, wanted, false);
+    tell_work(use, count);
     failed |= standin_launch((standin_stream)stream, any ? ANY_LAYOUT : kernel, NULL, NULL, 0);
     failed |= any ? 0 : convert(stream, use, count, wanted, true);
     return standin_leave(call, failed ? CUDNN_STATUS_EXECUTION_FAILED : 0);
