@@ -10,6 +10,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "image_copies.h"
 #include "ingest_internal.h"
 #include "layoutspy/table.h"
 #include "moments.h"
@@ -116,6 +117,7 @@ bool ls_ingest_finish(struct ls_ingest *ingest, char *why, size_t size) {
         ls_ingest_put_end(ingest);
         ls_moments_build(db);
         ls_db_exec(db, indexes); /* in the transaction that says that it ended */
+        ls_image_copies_build(db);
     }
     if (!commit(ingest, why, size))
         return false;

@@ -86,16 +86,6 @@ static void build_all(struct moments *m) {
     }
 }
 
-/* What was being read: of its statements nobody knows any more. */
-static void end_reading(sqlite3 *db) {
-    sqlite3_stmt *next, *stmt = sqlite3_next_stmt(db, NULL);
-    for (; stmt; stmt = next) {
-        next = sqlite3_next_stmt(db, stmt);
-        if (sqlite3_stmt_busy(stmt))
-            sqlite3_finalize(stmt);
-    }
-}
-
 /* Without memory the trace goes without some of this, and says so; the recording must be ended. */
 void ls_moments_build(struct ls_trace_db *db) {
     static struct moments m;
@@ -110,7 +100,7 @@ void ls_moments_build(struct ls_trace_db *db) {
         return;
     }
     ls_room_rescue(NULL);
-    end_reading(db->db);
+    ls_db_end_reading(db);
     ls_history_free(&m.history);
     ls_db_put(db, LS_PUT_COVERAGE, "sss", "moments", "partial",
               "the collector had no memory to work out what lay where at the peaks, at "

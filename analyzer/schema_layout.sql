@@ -51,6 +51,11 @@ CREATE TABLE library_gpu(call INTEGER PRIMARY KEY, gpu_ns INTEGER);
 -- operands tell otherwise | copy, of which only operands tell a change of layout.
 CREATE TABLE kernel_layout(kernel INTEGER PRIMARY KEY, change TEXT, from_layout TEXT, to_layout TEXT);
 
+-- Copies by kernels that turned images, as is known of the library's call that read the copy, or the
+-- convolution that wrote its source: they were told what it is, the copy knows a batch of matrices.
+-- from_layout, to_layout: nchw | nhwc.
+CREATE TABLE image_copy(call INTEGER PRIMARY KEY, from_layout TEXT, to_layout TEXT);
+
 -- Calls by which NVIDIA's libraries work; those that another library's call made are in
 -- library_call_nested alone (cuBLAS works by cublasLtMatmul). stream: the call's, or the one that its
 -- handle was told last; NULL: it was told none. gpu_ns: of all that the GPU did for the call, NULL:
@@ -98,12 +103,14 @@ CREATE VIEW product_call AS SELECT o.call AS call_id, m, n, k, op_a, op_b, lda, 
 CREATE VIEW gemm_call AS SELECT * FROM product_call
     WHERE nested = 0 AND (api LIKE '%gemm%' OR api LIKE 'cublasLtMatmul%');
 
--- Copies of one tensor by kernels whose operands are known: where from, where to. changed: 1, the order in memory is
+-- Copies of one tensor by kernels whose operands are known: where from, where to; of images by image_copy. changed: 1, the order in memory is
 -- another one, or gaps go or come. Where no type was told, a source whose smallest stride is larger than
 -- the destination's is strided.
 CREATE VIEW copied_layout AS SELECT call_id,
-    CASE from_layout WHEN 'nchw' THEN 'row-major' WHEN 'nhwc' THEN 'strided' ELSE from_layout END AS from_layout,
-    CASE to_layout WHEN 'nchw' THEN 'row-major' WHEN 'nhwc' THEN 'strided' ELSE to_layout END AS to_layout,
+    COALESCE((SELECT i.from_layout FROM image_copy AS i WHERE i.call = call_id),
+        CASE from_layout WHEN 'nchw' THEN 'row-major' WHEN 'nhwc' THEN 'strided' ELSE from_layout END) AS from_layout,
+    COALESCE((SELECT i.to_layout FROM image_copy AS i WHERE i.call = call_id),
+        CASE to_layout WHEN 'nchw' THEN 'row-major' WHEN 'nhwc' THEN 'strided' ELSE to_layout END) AS to_layout,
     from_layout <> to_layout OR from_dense <> to_dense AS changed
     FROM (SELECT dst.call AS call_id,
         CASE WHEN src_shape.dtype = 'unknown' AND dst_shape.dtype = 'unknown' AND src_shape.unit > dst_shape.unit

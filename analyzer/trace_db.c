@@ -66,6 +66,7 @@ static const char *const put_sql[LS_PUT_COUNT] = {
     [LS_PUT_OOM_CALL] = "INSERT OR REPLACE INTO oom_call VALUES(?,?,?,?)",
     [LS_PUT_OOM_CALL_GONE] = "DELETE FROM oom_call WHERE id=?",
     [LS_PUT_OOM_HOLE] = "UPDATE oom SET largest_hole=? WHERE id=?",
+    [LS_PUT_IMAGE_COPY] = "INSERT OR REPLACE INTO image_copy VALUES(?,?,?)",
     [LS_PUT_MOMENT] = "INSERT INTO moment VALUES(?,?,?,?,?,?,?,?,?)",
     /* Two at one address are one that ended unseen, and its successor. */
     [LS_PUT_SEGMENT_STATE] = "INSERT OR IGNORE INTO segment_state VALUES(?,?,?,?,?,?,?,?,?)",
@@ -274,6 +275,15 @@ void ls_db_each(struct ls_trace_db *db, const char *sql,
     if (rc != SQLITE_DONE && rc != SQLITE_OK)
         fail(db, rc);
     sqlite3_finalize(stmt);
+}
+
+void ls_db_end_reading(struct ls_trace_db *db) {
+    sqlite3_stmt *next, *stmt = sqlite3_next_stmt(db->db, NULL);
+    for (; stmt; stmt = next) {
+        next = sqlite3_next_stmt(db->db, stmt);
+        if (sqlite3_stmt_busy(stmt))
+            sqlite3_finalize(stmt);
+    }
 }
 
 static void first_column(sqlite3_stmt *stmt, void *context) {

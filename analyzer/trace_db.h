@@ -59,6 +59,7 @@ enum ls_put {
     LS_PUT_OOM_CALL,
     LS_PUT_OOM_CALL_GONE,
     LS_PUT_OOM_HOLE,
+    LS_PUT_IMAGE_COPY,
     LS_PUT_MOMENT,
     LS_PUT_SEGMENT_STATE,
     LS_PUT_LIBRARY_HANDLE,
@@ -134,6 +135,9 @@ void ls_db_put_operands(struct ls_trace_db *db, int64_t call, const struct ls_op
 /* Run `sql` and hand each row to `row`; errors stick as for puts. */
 void ls_db_each(struct ls_trace_db *db, const char *sql,
                 void (*row)(sqlite3_stmt *stmt, void *context), void *context);
+
+/* After a longjmp out of what was being read: of its statements nobody knows any more. */
+void ls_db_end_reading(struct ls_trace_db *db);
 
 /* The one integer that `sql` selects, or 0. */
 int64_t ls_db_number(struct ls_trace_db *db, const char *sql);

@@ -9,11 +9,11 @@
  */
 #include <stdlib.h>
 #include <string.h>
-#include <uthash.h>
 
 #include "../room.h"
 #include "convolutions.h"
 #include "detect.h"
+#include "image_turn.h"
 #include "layout_cost.h"
 #include "layout_mismatch.h"
 #include "thresholds.h"
@@ -40,58 +40,7 @@ struct looking {
     } last_sites; /* asked about: most copies come in loops */
 };
 
-/* An address that a convolution wrote to, and what. */
-struct written {
-    uint64_t address;
-    const struct ls_flow_shape *shape;
-    UT_hash_handle hh;
-};
-
 /* ---- copies around ---- */
-
-/* Where a copy puts (or takes from) a dimension of `size` elements that lie `stride` elements apart
- * on the side `from`: how far apart they lie on the other side; -1: not regularly. A copy's own
- * dimensions are joined as far as they go: height and width are one. */
-static int64_t stride_across(const struct ls_flow_shape *from, const struct ls_flow_shape *to,
-                             int64_t stride, int64_t size, int64_t unit) {
-    int64_t from_unit = from->in_bytes ? unit : 1, to_unit = to->in_bytes ? unit : 1;
-    for (int i = 0; i < from->dims && from->dims == to->dims; i++) {
-        int64_t step = from->stride[i] / from_unit;
-        if (from->size[i] <= 1 || step <= 0 || stride % step != 0 ||
-            stride / step * (size - 1) >= from->size[i])
-            continue;
-        return stride / step * (to->stride[i] / to_unit);
-    }
-    return -1;
-}
-
-/* How an image, that lies on the side `from` as `shape` tells, lies on the other: 1 channels last,
- * -1 channels first, 0 otherwise, or nothing is known. */
-static int lies(const struct ls_flow_shape *shape, const struct ls_flow_shape *from,
-                const struct ls_flow_shape *to) {
-    int last = shape->dims - 1;
-    int64_t unit = shape->elements > 0 ? shape->bytes / shape->elements : 0;
-    if (shape->dims < 4 || shape->ambiguous || unit < 1 || shape->size[1] < 2)
-        return 0;
-    while (last > 2 && shape->size[last] < 2)
-        last--;
-    if (stride_across(from, to, shape->stride[1], shape->size[1], unit) == 1)
-        return 1;
-    return stride_across(from, to, shape->stride[last], shape->size[last], unit) == 1 ? -1 : 0;
-}
-
-static int way_of(const struct ls_flow_shape *shape) {
-    return !strcmp(shape->layout, "nhwc") ? 1 : !strcmp(shape->layout, "nchw") ? -1 : 0;
-}
-
-/* 1: what is read was turned to channels last, -1: to channels first, 0: no such change. */
-static int turn_for_reader(const struct ls_relayout *r) {
-    const struct ls_flow_shape *read = r->reader_shape;
-    if (!r->turned || !read)
-        return 0;
-    int now = way_of(read), was = lies(read, r->dst, r->src);
-    return was && now == -was ? now : 0;
-}
 
 static void read_roles(struct looking *look) {
     sqlite3_stmt *stmt = NULL;
@@ -131,7 +80,7 @@ static struct copied *copied_for(struct looking *look, const struct ls_relayout 
     const struct ls_conv_call *call = r->reader ? ls_conv_of(look->convs, r->reader) : NULL;
     bool role = r->reader_role >= 0 && r->reader_role < (int)sizeof look->role;
     *tensor = role ? look->role[r->reader_role] - 1 : -1;
-    if (!call || *tensor < 0 || r->told || !turn_for_reader(r) ||
+    if (!call || *tensor < 0 || r->told || !ls_relayout_turn(r) ||
         !same_site(look, r->stack, look->convs->layer[call->layer].stack))
         return NULL;
     return &look->copied[call->layer];
@@ -145,7 +94,7 @@ static void take_copy(struct looking *look, const struct ls_relayout *r) {
     copied->count[tensor]++;
     copied->ns[tensor] += ls_relayout_ns(r);
     copied->bytes[tensor] += ls_relayout_bytes(r);
-    copied->to_nhwc[tensor] += turn_for_reader(r) > 0;
+    copied->to_nhwc[tensor] += ls_relayout_turn(r) > 0;
     copied->timed |= r->gpu_ns >= 0;
 }
 
@@ -267,28 +216,12 @@ static void take_layer(struct looking *look, size_t i) {
     }
 }
 
-static void write_to(struct written **all, uint64_t address, const struct ls_flow_shape *shape) {
-    struct written *at;
-    HASH_FIND(hh, *all, &address, sizeof address, at);
-    if (!at) {
-        at = ls_new(1, sizeof *at);
-        at->address = address;
-        HASH_ADD(hh, *all, address, sizeof at->address, at);
-    }
-    at->shape = shape;
-}
-
-static const struct ls_flow_shape *written_shape(const struct ls_conv_layer *l) {
-    return l->pass == LS_CONV_FORWARD ? l->y : l->pass == LS_CONV_DATA ? l->x : NULL;
-}
-
-static void take_operator(struct looking *look, const struct written *all, struct ls_relayout *r) {
-    const struct written *at;
-    uint64_t address = (uint64_t)r->src_address;
-    HASH_FIND(hh, all, &address, sizeof address, at);
-    if (!at || !at->shape || way_of(at->shape) != 1 || lies(at->shape, r->src, r->dst) != -1)
+/* Copies of convolutions' outputs from channels last back to channels first, that no library call
+ * reads: an operator has no kernel for channels last. */
+static void take_operator(struct ls_relayout *r, int turn, void *context) {
+    if (turn != -1 || r->told || r->reader)
         return;
-    struct ls_mismatch_group *g = group_of(look, r->stack, LS_MISMATCH_OPERATOR);
+    struct ls_mismatch_group *g = group_of(context, r->stack, LS_MISMATCH_OPERATOR);
     g->calls++;
     g->copies++;
     g->copied_ns += ls_relayout_ns(r);
@@ -296,27 +229,6 @@ static void take_operator(struct looking *look, const struct written *all, struc
     g->to_nchw++;
     g->timed |= r->gpu_ns >= 0;
     r->told = "layout-mismatch";
-}
-
-/* Copies of convolutions' outputs from channels last back to channels first, that no library call
- * reads: an operator has no kernel for channels last. */
-static void take_operators(struct looking *look) {
-    struct written *all = NULL, *at, *next;
-    size_t call = 0;
-    for (size_t i = 0; i < look->flow->count; i++) {
-        struct ls_relayout *r = &look->flow->relayout[i];
-        for (; call < look->convs->calls && look->convs->call[call].call < r->call; call++) {
-            const struct ls_conv_call *c = &look->convs->call[call];
-            write_to(&all, c->y_address, written_shape(&look->convs->layer[c->layer]));
-        }
-        if (r->turned && !r->told && !r->reader)
-            take_operator(look, all, r);
-        write_to(&all, (uint64_t)r->dst_address, NULL);
-    }
-    HASH_ITER(hh, all, at, next) {
-        HASH_DEL(all, at);
-        free(at);
-    }
 }
 
 static void add(struct looking *look, const struct ls_detector *self,
@@ -351,7 +263,7 @@ static void look_for(struct looking *look, const struct ls_detector *self) {
     tell_copies(look);
     for (size_t i = 0; i < look->convs->layers; i++)
         take_layer(look, i);
-    take_operators(look);
+    ls_written_turns(look->flow, look->convs, take_operator, look);
     for (size_t i = 0; i < look->groups; i++)
         add(look, self, &look->group[i]);
     for (size_t i = 0; i < look->groups; i++) {

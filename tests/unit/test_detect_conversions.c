@@ -119,6 +119,52 @@ static void test_copied(void **state) {
                         "operator");
 }
 
+/* What PyTorch's kernels are told of the same: dimensions joined, strides in bytes, no type. */
+static void joined(uint32_t number, int layout, int64_t c) {
+    const int64_t n = 32, pixels = 28 * 28;
+    const int64_t first[] = {n, c, pixels, c * pixels * 2, pixels * 2, 2};
+    const int64_t last[] = {n, c, pixels, c * pixels * 2, 2, c * 2};
+    maker_shape(&maker, 1,
+                &(struct ls_rec_shape){.id = number,
+                                       .kind = LS_SHAPE_TENSOR,
+                                       .dims = 3,
+                                       .dtype = LS_DTYPE_UNKNOWN,
+                                       .flags = LS_SHAPE_BYTES},
+                6, layout == NHWC ? last : first);
+}
+
+static void copy_by(uint32_t stack, uint32_t to, uint64_t dst, uint32_t from, uint64_t src) {
+    made_call_of(LS_API_cudaLaunchKernel, stack, COPY,
+                 MADE_OPERANDS(MADE_OPERAND(DST, to, dst), MADE_OPERAND(SRC, from, src)),
+                 MADE_KERNELS(COPY), MADE_NS(40000));
+}
+
+/* The reader proves that a batch of matrices was images, or the writer does; without either they
+ * stay what they are. */
+static void test_joined_copies_are_of_images(void **state) {
+    enum { X_JOINED = 20, X_LAST_JOINED, Y_JOINED, Y_LAST_JOINED };
+    (void)state;
+    shapes(LS_DTYPE_BFLOAT16);
+    made_line(3, 11);
+    joined(X_JOINED, NCHW, 64);
+    joined(X_LAST_JOINED, NHWC, 64);
+    joined(Y_JOINED, NCHW, 128);
+    joined(Y_LAST_JOINED, NHWC, 128);
+    for (int i = 0; i < 20; i++) {
+        copy_by(1, X_LAST_JOINED, 0x10000, X_JOINED, 0x40000);
+        CONVOLUTION(X_LAST, W_LAST, Y_LAST, 1, MADE_KERNELS(CONV), MADE_NS(50000));
+        copy_by(2, Y_JOINED, 0x50000, Y_LAST_JOINED, 0x30000);
+        copy_by(3, X_JOINED, 0x60000, X_LAST_JOINED, 0x70000);
+    }
+    made_detect();
+    assert_string_equal(
+        maker_ask(&maker, "SELECT group_concat(site || CASE WHEN from_layout IN ('nchw', 'nhwc')"
+                          " THEN ' ' || from_layout || ' ' || to_layout ELSE '' END, ', ')"
+                          " FROM (SELECT * FROM layout_conversion ORDER BY length(site), site)"),
+        "/home/me/train.py:7 f nchw nhwc, /home/me/train.py:9 f nhwc nchw, /home/me/train.py:11 f");
+    assert_string_equal(maker_ask(&maker, "SELECT COUNT(*) FROM image_copy"), "40");
+}
+
 /* A kernel whose name holds "nhwc" is no conversion; one-off conversions are only noted. */
 static void test_nothing(void **state) {
     (void)state;
@@ -192,9 +238,15 @@ static void test_kernel_choice(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        TEST(test_tensors_choice), TEST(test_float32_last),  TEST(test_mixed),
-        TEST(test_copied),         TEST(test_nothing),       TEST(test_copy_dominated),
-        TEST(test_not_dominated),  TEST(test_kernel_choice),
+        TEST(test_tensors_choice),
+        TEST(test_float32_last),
+        TEST(test_mixed),
+        TEST(test_copied),
+        TEST(test_joined_copies_are_of_images),
+        TEST(test_nothing),
+        TEST(test_copy_dominated),
+        TEST(test_not_dominated),
+        TEST(test_kernel_choice),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
