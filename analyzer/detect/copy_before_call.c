@@ -53,23 +53,17 @@ static char *title_of(const struct ls_relayouts *g, bool casts) {
 
 /* ---- advice ---- */
 
-/* The program asked for the copy, by name. */
-static bool is_asked_for(const struct ls_relayouts *g) {
-    static const char *const by[] = {"aten::contiguous", "aten::clone",    "aten::copy_",
-                                     "aten::to",         "aten::_to_copy", "aten::reshape"};
-    for (size_t i = 0; g->called && i < sizeof by / sizeof *by; i++)
-        if (!strncmp(g->called, by[i], strlen(by[i])) &&
-            (g->called[strlen(by[i])] == 0 || g->called[strlen(by[i])] == '.'))
-            return true;
-    return false;
+/* A view of more dimensions was joined into one matrix (patches, windows). */
+static bool is_joined(const struct ls_relayout *r) {
+    return r->reader_shape && r->reader_shape->dims == 2;
 }
 
 static char *product_advice(const struct ls_relayouts *g) {
     if (ls_reader_takes_source(g->largest))
-        return ls_format("%s needs no copy: it reads a transposed matrix as it lies, by its op "
-                         "argument. Leave out the %s at this line.",
-                         g->reader, g->called ? g->called : "copy");
-    switch (ls_source_order(g->largest)) {
+        return ls_needless_words(g);
+    enum ls_source_order order = ls_source_order(g->largest);
+    switch (order == LS_SOURCE_PERMUTED && ls_source_is_stepped(g->largest) ? LS_SOURCE_STEPPED
+                                                                            : order) {
     case LS_SOURCE_STEPPED:
         return ls_format(
             "A product takes matrices whose rows or columns are contiguous, and this "
@@ -82,6 +76,13 @@ static char *product_advice(const struct ls_relayouts *g) {
                          "flatten before the slice; a slice of a plain two-dimensional matrix is "
                          "read as it lies.");
     default:
+        if (is_joined(g->largest))
+            return ls_format(
+                "The rows of this matrix are put together from a view whose dimensions were "
+                "permuted (patches, windows, heads), and a product takes one distance from row to "
+                "row. Write it in the order that is read where it is made, or permute once for all "
+                "that read it; patches of an image are what a convolution of their size and stride "
+                "takes without a copy.");
         return ls_format(
             "A batched product takes one distance from matrix to matrix, and within each a "
             "contiguous row or column: two batch dimensions whose order was exchanged have no such "
@@ -98,6 +99,10 @@ static char *advice_of(const struct ls_relayouts *g, bool casts) {
             "Expected under autocast, which casts what it multiplies, and weights once in each "
             "autocast region: nothing to do in training. In inference, keep the weights in the "
             "type that is used: model.half(), or .to(torch.bfloat16).");
+    if (ls_copy_is_the_work(g))
+        return ls_format("The copy is what %s does: it would write its result in any layout, and "
+                         "%s reads that as it lies. Nothing to do.",
+                         g->called, g->reader);
     if (is_bucket(g))
         return ls_format("The gradient's strides are not those of its view in the bucket, so each "
                          "gradient is copied into another order. Keep the parameter in one layout "
@@ -112,7 +117,7 @@ static char *advice_of(const struct ls_relayouts *g, bool casts) {
             ".to(memory_format=torch.channels_last) (it pays in half precision, on tensor cores), "
             "or both contiguous; and look for what changes it between: a view or permute, or an "
             "operation without channels_last.%s",
-            is_asked_for(g) ? " The copy is asked for at this line." : "");
+            ls_copy_is_asked_for(g->called) ? " The copy is asked for at this line." : "");
     return ls_format("Make the operand in the layout that the call reads, or leave out the copy "
                      "where the call takes strides.");
 }
@@ -133,7 +138,8 @@ static void add(struct ls_detect *d, const struct ls_flow *flow, const struct ls
     /* Casts are expected; told where somebody may wonder what takes that long. */
     if (casts ? ls_share_of_run(d, g->ns) < LS_SHARE_WARNING : ls_relayouts_negligible(d, g))
         return;
-    bool wasted = !casts || (g->lasting == g->count && !g->rewritten && !g->source_touched);
+    bool wasted = casts ? (g->lasting == g->count && !g->rewritten && !g->source_touched)
+                        : !ls_copy_is_the_work(g);
     struct ls_finding *f = ls_relayouts_finding(d, flow, g, self->kind, wasted ? g->ns : 0);
     f->severity = casts ? LS_INFO : ls_relayouts_severity(d, f->gain_ns, 0);
     f->title = title_of(g, casts);
@@ -142,7 +148,8 @@ static void add(struct ls_detect *d, const struct ls_flow *flow, const struct ls
     json_object_set_new(f->evidence, "why", ls_json_text(why));
     free(why);
     json_object_set_new(f->evidence, "cast", json_boolean(g->largest->cast));
-    json_object_set_new(f->evidence, "asked_for", json_boolean(is_asked_for(g)));
+    json_object_set_new(f->evidence, "work_of_operator", json_boolean(ls_copy_is_the_work(g)));
+    json_object_set_new(f->evidence, "asked_for", json_boolean(ls_copy_is_asked_for(g->called)));
     if (!casts && is_product(g))
         json_object_set_new(f->evidence, "source_is_readable",
                             json_boolean(ls_reader_takes_source(g->largest)));

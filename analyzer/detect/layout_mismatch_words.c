@@ -3,11 +3,13 @@
  * thread only.
  */
 #include <stdlib.h>
+#include <string.h>
 
 #include "../human.h"
 #include "../json_text.h"
 #include "../room.h"
 #include "layout_mismatch.h"
+#include "relayouts.h"
 
 static const char *const verdict_name[] = {"", "mixed", "copied", "float32", "grouped", "operator"};
 
@@ -47,14 +49,50 @@ static char *title_of(const struct ls_mismatch_group *g) {
         *against ? conv.text : "");
 }
 
+/* The memory format of images, or of volumes. */
+static const char *format_of(const struct ls_mismatch_group *g) {
+    return g->worst && g->worst->x && g->worst->x->dims == 5 ? "channels_last_3d" : "channels_last";
+}
+
+/* Of a copy of a convolution's output back to channels first. */
+static char *operator_advice(const struct ls_mismatch_group *g) {
+    return ls_copy_is_asked_for(g->op_name)
+               ? ls_format(
+                     "The copy is asked for here, or by an operator's backward pass (group_norm's "
+                     "does): what follows sees channels first, and the next convolution copies it "
+                     "back. Leave it out where the program calls it. Where what follows takes "
+                     "channels first alone, or the backward pass asks, leave the convolutions "
+                     "around it channels first, too.")
+               : ls_format(
+                     "This operator has no kernel for channels last, so everything before it that "
+                     "is channels last is copied, and copied back for the next convolution. "
+                     "Replace it by one that has (BatchNorm, a fused GroupNorm), or leave the "
+                     "convolutions around it channels first: with one such operator between every "
+                     "two of them channels last costs more than it gains.");
+}
+
+/* Of convolutions that ran channels first, whose tensors came channels last. */
+static char *channels_first_advice(const struct ls_mismatch_group *g) {
+    const struct ls_flow_shape *x = g->worst->x;
+    if (x && !strcmp(x->dtype, "float64"))
+        return ls_format(
+            "PyTorch runs convolutions in float64 channels first, whatever memory format they "
+            "are given: leave out memory_format=torch.%s for both the model and its input.",
+            format_of(g));
+    return ls_format(
+        "The convolution runs channels first, and these tensors come with the channels last: as "
+        "views that a transpose or permute made of (batch, length, channels), say. Have them "
+        "written channels first where they are made. PyTorch has no channels last for the tensors "
+        "of conv1d: where the producer cannot change, conv2d over a height of 1 takes "
+        "x.transpose(1, 2).unsqueeze(2) as it lies, with a weight in "
+        "memory_format=torch.channels_last; it pays in bfloat16 or float16.");
+}
+
 static char *advice_of(const struct ls_mismatch_group *g, const struct ls_mismatch_group *forcing) {
     if (g->verdict == LS_MISMATCH_OPERATOR)
-        return ls_format(
-            "This operator has no kernel for channels last, so everything before it that "
-            "is channels last is copied, and copied back for the next convolution. "
-            "Replace it by one that has (BatchNorm, a fused GroupNorm), or leave the "
-            "convolutions around it channels first: with one such operator between every "
-            "two of them channels last costs more than it gains.");
+        return operator_advice(g);
+    if (g->verdict == LS_MISMATCH_COPIED && g->worst->layouts == LS_CONV_NCHW)
+        return channels_first_advice(g);
     const char *filter = g->by_tensor[LS_MISMATCH_FILTER] || g->verdict == LS_MISMATCH_MIXED
                              ? " The filter is a weight: convert it once, when the model is made "
                                "(model.to(memory_format=...)), not in each step."
@@ -73,15 +111,16 @@ static char *advice_of(const struct ls_mismatch_group *g, const struct ls_mismat
         g->float32 && !g->half
             ? ls_format(
                   "In float32 without Tensor Cores channels last gains nothing, so let these stay "
-                  "channels first: leave out memory_format=torch.channels_last for both the model "
+                  "channels first: leave out memory_format=torch.%s for both the model "
                   "and its input. It pays in bfloat16 or float16 (autocast), or with TF32 where "
                   "that precision will do; then convert both.%s%s%s",
-                  filter, groups, around)
+                  format_of(g), filter, groups, around)
             : ls_format(
                   "Give input, filter and output one layout: for %s, whose kernels use Tensor "
-                  "Cores, channels last, for model and input alike and from the first layer "
-                  "on.%s%s%s",
-                  g->worst && g->worst->x ? g->worst->x->dtype : "16 bits", filter, groups, around);
+                  "Cores, channels last (memory_format=torch.%s), for model and input alike and "
+                  "from the first layer on.%s%s%s",
+                  g->worst && g->worst->x ? g->worst->x->dtype : "16 bits", format_of(g), filter,
+                  groups, around);
     free(around);
     return advice;
 }

@@ -82,6 +82,8 @@ static char *advice_of(const struct ls_relayouts *g) {
             : "Make it contiguous once, after loading: weight.data = weight.data.contiguous(), or "
               "self.register_buffer(name, tensor.contiguous()) where it is a transposed or sliced "
               "view that is kept (a merged LoRA weight, a table of positions).";
+    if (ls_reader_takes_source(g->largest))
+        return ls_needless_words(g);
     if (g->rewritten)
         return ls_format("Write it in the layout in which it is read: let the call that fills it "
                          "each step (a copy_ into it, or a transfer) have that order, or read it "

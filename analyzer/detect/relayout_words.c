@@ -47,19 +47,47 @@ static int64_t least_stride(const struct ls_flow_shape *shape) {
     return least;
 }
 
+bool ls_source_is_stepped(const struct ls_relayout *r) {
+    return r->turned && r->repeated == 1 && !r->src->in_bytes && least_stride(r->src) > 1;
+}
+
+/* Operators that do nothing but copy. */
+bool ls_copy_is_asked_for(const char *operator) {
+    static const char *const by[] = {"aten::contiguous", "aten::clone",    "aten::copy_",
+                                     "aten::to",         "aten::_to_copy", "aten::reshape",
+                                     "aten::flatten"};
+    for (size_t i = 0; operator&& i<sizeof by / sizeof * by; i++)
+        if (!strncmp(operator, by[i], strlen(by[i])) &&
+            (operator[strlen(by[i])] == 0 || operator[strlen(by[i])] == '.'))
+            return true;
+    return false;
+}
+
+static bool is_operator(const char *name) {
+    return name && !strncmp(name, "aten::", 6);
+}
+
+bool ls_copy_is_the_work(const struct ls_relayouts *g) {
+    return is_operator(g->called) && is_operator(g->reader_called) &&
+           strcmp(g->called, g->reader_called) != 0 && !ls_copy_is_asked_for(g->called);
+}
+
+static char *stepped_words(const char *view, int64_t step) {
+    return ls_format("a %s view, every %lld%s element", view, (long long)step,
+                     step == 2   ? "nd"
+                     : step == 3 ? "rd"
+                                 : "th");
+}
+
 char *ls_source_words(const struct ls_relayout *r) {
     switch (ls_source_order(r)) {
     case LS_SOURCE_PERMUTED:
-        return ls_format("a permuted view");
+        return ls_source_is_stepped(r) ? stepped_words("permuted and stepped", least_stride(r->src))
+                                       : ls_format("a permuted view");
     case LS_SOURCE_SLICE:
         return ls_format("a slice with gaps");
-    case LS_SOURCE_STEPPED: {
-        int64_t step = least_stride(r->src);
-        return ls_format("a stepped view, every %lld%s element", (long long)step,
-                         step == 2   ? "nd"
-                         : step == 3 ? "rd"
-                                     : "th");
-    }
+    case LS_SOURCE_STEPPED:
+        return stepped_words("stepped", least_stride(r->src));
     case LS_SOURCE_EXPANDED:
         return ls_format("an expanded view");
     case LS_SOURCE_SPREAD:
@@ -86,6 +114,12 @@ bool ls_reader_takes_source(const struct ls_relayout *r) {
     }
     return (stride[0] == 1 && stride[1] >= as->size[0]) ||
            (stride[1] == 1 && stride[0] >= as->size[1]);
+}
+
+char *ls_needless_words(const struct ls_relayouts *g) {
+    return ls_format("%s needs no copy: it reads a transposed matrix as it lies, by its op "
+                     "argument. Leave out the %s at this line.",
+                     g->reader, g->called ? g->called : "copy");
 }
 
 const char *ls_times_words(struct ls_human *h, int64_t count) {

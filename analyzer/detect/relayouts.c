@@ -110,7 +110,8 @@ static int name(sqlite3 *db, const struct key *key, struct ls_relayouts *g) {
         " COALESCE((SELECT name FROM api WHERE id = ?2), ''),"
         " COALESCE((SELECT library FROM api WHERE id = ?2), ''),"
         " COALESCE((SELECT name FROM role WHERE id = ?3), ''),"
-        " (SELECT site FROM stack_site WHERE id = ?4)",
+        " (SELECT site FROM stack_site WHERE id = ?4),"
+        " (SELECT operator FROM stack_site WHERE id = ?4)",
         -1, &stmt, NULL);
     if (rc == SQLITE_OK) {
         sqlite3_bind_int64(stmt, 1, key->stack);
@@ -125,6 +126,7 @@ static int name(sqlite3 *db, const struct key *key, struct ls_relayouts *g) {
             g->library = column(stmt, 4);
             g->reader_role = column(stmt, 5);
             g->reader_site = column(stmt, 6);
+            g->reader_called = column(stmt, 7);
             rc = SQLITE_OK;
         }
     }
@@ -139,6 +141,7 @@ static void free_names(struct ls_relayouts *g) {
     free(g->reader);
     free(g->reader_role);
     free(g->reader_site);
+    free(g->reader_called);
     free(g->library);
 }
 

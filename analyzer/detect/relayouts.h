@@ -27,7 +27,8 @@ struct ls_relayouts {
     char *reader;   /* the function that read it; "": none was seen */
     char *reader_role; /* what it is to that */
     char *reader_site; /* where, NULL: unknown or nobody */
-    char *library;     /* the reader's, "" */
+    char *reader_called; /* the outermost operator that it ran in: NULL */
+    char *library;       /* the reader's, "" */
     int64_t count, bytes, ns;
     int64_t without_times; /* launches whose time on the GPU is not known */
     int64_t steps;         /* in so many different ones */
@@ -71,8 +72,21 @@ enum ls_severity ls_relayouts_severity(const struct ls_detect *d, int64_t gain_n
 
 enum ls_source_order ls_source_order(const struct ls_relayout *r);
 
+/* Of any order but SPREAD and EXPANDED: the innermost dimension is read in steps. */
+bool ls_source_is_stepped(const struct ls_relayout *r);
+
+/* Whether it is an operator that the program calls for the copy alone. */
+bool ls_copy_is_asked_for(const char *operator);
+
+/* The copy is what another operator than the reader's does (pixel_shuffle, pad): it was not made
+ * for the reader, whose layout has no part in it. */
+bool ls_copy_is_the_work(const struct ls_relayouts *g);
+
 /* The reader could take the source as it lies: a product's matrix of which one stride is 1. */
 bool ls_reader_takes_source(const struct ls_relayout *r);
+
+/* The advice then; to be freed. */
+char *ls_needless_words(const struct ls_relayouts *g);
 
 /* "a permuted view", "every 2nd element of a row" ...; to be freed. */
 char *ls_source_words(const struct ls_relayout *r);

@@ -203,6 +203,108 @@ class Repeated(nn.Module):
         return mask.add_(1)
 
 
+class Sequence(nn.Module):
+    """(batch, length, channels), transposed for a convolution that has no channels last."""
+
+    def __init__(self):
+        super().__init__()
+        self.conv = nn.Conv1d(64, 64, 5, padding=2).cuda()
+
+    def step(self):
+        x = fresh(16, 1024, 64)
+        report(x)
+        with torch.no_grad():
+            return self.conv(x.transpose(1, 2))  # SITE: sequence
+
+
+class SequenceAsImage(Sequence):
+    """The same as a convolution of images with a height of 1, which takes it as it lies."""
+
+    def __init__(self):
+        super().__init__()
+        self.conv = nn.Conv2d(64, 64, (1, 5), padding=(0, 2)).cuda().half().to(memory_format=torch.channels_last)
+
+    def step(self):
+        x = torch.empty(16, 1024, 64, device="cuda", dtype=torch.half).relu_()
+        with torch.no_grad():
+            return self.conv(x.transpose(1, 2).unsqueeze(2))
+
+
+class Volumes(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.conv = nn.Conv3d(16, 32, 3, padding=1).cuda().to(memory_format=torch.channels_last_3d)
+
+    def step(self):
+        with torch.no_grad():
+            return self.conv(fresh(2, 16, 16, 64, 64))  # SITE: volumes
+
+
+class Shuffled(nn.Module):
+    """The copy is what pixel_shuffle does."""
+
+    def __init__(self):
+        super().__init__()
+        self.conv = nn.Conv2d(32, 3, 3, padding=1).cuda()
+
+    def step(self):
+        x = fresh(8, 128, 64, 64)
+        report(x)
+        with torch.no_grad():
+            return self.conv(F.pixel_shuffle(x, 2))  # SITE: shuffled
+
+
+class TurnedBack(nn.Module):
+    """A convolution's output is made channels first by name, for a kernel."""
+
+    def __init__(self):
+        super().__init__()
+        self.conv = nn.Conv2d(64, 64, 3, padding=1).cuda().half().to(memory_format=torch.channels_last)
+        self.x = fresh(16, 64, 64, 64).half().to(memory_format=torch.channels_last)
+
+    def step(self):
+        with torch.no_grad():
+            y = self.conv(self.x)
+            return y.contiguous().relu_()  # SITE: turned back
+
+
+class Patches(nn.Module):
+    """Patches of an image become the rows of one matrix."""
+
+    def __init__(self):
+        super().__init__()
+        self.linear = nn.Linear(768, 768).cuda()
+
+    def step(self):
+        x = fresh(16, 3, 224, 224)
+        report(x)
+        patches = x.reshape(16, 3, 14, 16, 14, 16).permute(0, 2, 4, 1, 3, 5).reshape(16, 196, 768)  # SITE: patches
+        with torch.no_grad():
+            return self.linear(patches)
+
+
+class Adapter(nn.Module):
+    """An adapter that is kept as a stepped view, multiplied transposed."""
+
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("weight", fresh(2048, 4096)[:, ::2])
+
+    def step(self):
+        return fresh(512, 2048) @ self.weight.T  # SITE: adapter
+
+
+class Needless(nn.Module):
+    """A weight is made contiguous in each step, though cuBLAS would read it as it lies."""
+
+    def __init__(self):
+        super().__init__()
+        self.weight = fresh(2048, 2048)
+
+    def step(self):
+        return fresh(512, 2048) @ self.weight.t().contiguous()  # SITE: needless
+
+
 model = globals()[MODE]()
 for _ in range(STEPS):
     model.step()

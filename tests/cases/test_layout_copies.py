@@ -125,3 +125,64 @@ def test_autocast_is_expected(case):
     play(case, "Autocast")
     case.none(*(kind for kind in COPIES if kind != "copy-before-call"))
     assert all(f["severity"] == "info" and f["evidence"]["cast"] for f in case.found("copy-before-call"))
+
+
+def test_a_convolution_without_channels_last(case):
+    """Its input comes channels last, and nothing of it is about the memory format of the model."""
+    size = play(case, "Sequence")
+    [found] = only_copies(case, "layout-mismatch")
+    case.at(found, "layout_copies.py", "sequence", "step")
+    assert found["count"] == STEPS and found["bytes"] == STEPS * size
+    assert found["evidence"]["to_nchw"] == STEPS and found["evidence"]["layers"][0]["filter"]["layout"] == "nchw"
+    assert "leave out" not in found["advice"] and "unsqueeze(2)" in found["advice"]
+
+
+def test_what_it_is_told_to_do_copies_nothing(case):
+    play(case, "SequenceAsImage")
+    case.none("layout-mismatch", *COPIES)
+
+
+def test_volumes_have_a_memory_format_of_their_own(case):
+    play(case, "Volumes")
+    [found] = only_copies(case, "layout-mismatch")
+    case.at(found, "layout_copies.py", "volumes", "step")
+    assert "channels_last_3d" in found["advice"]
+
+
+def test_the_work_of_an_operator_is_no_copy_for_a_call(case):
+    size = play(case, "Shuffled")
+    [found] = only_copies(case, "copy-before-call")
+    case.at(found, "layout_copies.py", "shuffled", "step")
+    assert found["severity"] == "info" and found["gain_ns"] == 0 and found["bytes"] == STEPS * size
+    assert found["evidence"]["work_of_operator"] and not found["evidence"]["asked_for"]
+    assert "aten::pixel_shuffle" in found["advice"] and "channels_last" not in found["advice"]
+
+
+def test_an_output_that_the_program_turns_back(case):
+    play(case, "TurnedBack")
+    [found] = only_copies(case, "layout-mismatch")
+    case.at(found, "layout_copies.py", "turned back", "step")
+    assert found["evidence"]["shape"] == "operator" and found["count"] == STEPS
+    assert "Leave it out" in found["advice"] and "has no kernel" not in found["advice"]
+
+
+def test_a_view_that_is_permuted_and_stepped(case):
+    play(case, "Adapter")
+    [found] = only_copies(case, "persistent-strided-operand")
+    case.at(found, "layout_copies.py", "adapter", "step")
+    assert "permuted and stepped view, every 2nd element" in found["title"]
+
+
+def test_a_weight_that_could_be_read_as_it_lies(case):
+    play(case, "Needless")
+    [found] = only_copies(case, "persistent-strided-operand")
+    case.at(found, "layout_copies.py", "needless", "step")
+    assert "needs no copy" in found["advice"] and "aten::contiguous" in found["advice"]
+
+
+def test_patches_are_no_batch_of_heads(case):
+    size = play(case, "Patches")
+    [found] = only_copies(case, "copy-before-call")
+    case.at(found, "layout_copies.py", "patches", "step")
+    assert found["count"] == STEPS and found["bytes"] == STEPS * size and found["evidence"]["asked_for"]
+    assert "convolution of their size" in found["advice"] and "attention" not in found["advice"]
