@@ -88,8 +88,8 @@ static char *product_advice(const struct ls_relayouts *g) {
             "contiguous row or column: two batch dimensions whose order was exchanged have no such "
             "distance. Lay heads out as (batch, head, length, size) where they are made, use "
             "F.scaled_dot_product_attention (it reads exchanged dimensions as they lie, as long as "
-            "the last one is contiguous), or torch.einsum. Transposing the last two dimensions alone "
-            "costs nothing.");
+            "the last one is contiguous), or torch.einsum. Transposing the last two dimensions "
+            "alone costs nothing.");
     }
 }
 
@@ -112,8 +112,8 @@ static char *advice_of(const struct ls_relayouts *g, bool casts) {
         return product_advice(g);
     if (!strncmp(g->library, "cudnn", 5))
         return ls_format(
-            "Input and weight of a convolution must lie alike, NCHW or NHWC, and PyTorch copies the "
-            "one that does not. Keep one layout through the network: model and input both "
+            "Input and weight of a convolution must lie alike, NCHW or NHWC, and PyTorch copies "
+            "the one that does not. Keep one layout through the network: model and input both "
             ".to(memory_format=torch.channels_last) (it pays in half precision, on tensor cores), "
             "or both contiguous; and look for what changes it between: a view or permute, or an "
             "operation without channels_last.%s",
