@@ -169,7 +169,7 @@ static bool same_frame(const struct ls_python_place *place, void *frame) {
 
 static bool same_stack(void *thread) {
     struct ls_python_walk walk;
-    ls_python_walk((uintptr_t)thread, &walk);
+    ls_python_walk((uintptr_t)thread, NULL, &walk);
     void *frame = ls_py.PyThreadState_GetFrame(thread);
     bool same = same_letters() && distinct_versions(&walk);
     for (uint32_t i = 0; i < walk.depth && same; i++) {

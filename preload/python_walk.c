@@ -30,7 +30,7 @@ static inline uint64_t spread(uint64_t value, uint64_t odd) {
 }
 
 /* Each word times another number, so that order counts and no product waits for the one before. */
-static inline uint64_t hash_bytes(const char *bytes, size_t size) {
+static uint64_t hash_bytes(const char *bytes, size_t size) {
     uint64_t hash = size, odd = 0x9fb21c651e98df25u, word;
     size_t i = 0;
     for (; i + 8 <= size; i += 8, odd += 0x3c6ef372fe94f82au) {
@@ -47,15 +47,17 @@ static inline uint64_t hash_bytes(const char *bytes, size_t size) {
 }
 
 /* The end of a file name says more than its beginning. */
-static __attribute__((noinline)) uint64_t hash_characters(uintptr_t text) {
+static __attribute__((noinline)) uint64_t hash_characters(uintptr_t text,
+                                                          struct ls_seen_bytes *seen) {
     struct ls_python_text found = ls_python_text(text);
     size_t size = found.length * found.kind, skipped = size > TEXT_MAX ? size - TEXT_MAX : 0;
-    return hash_bytes((const char *)found.data + skipped, size - skipped) ^ size << 32;
+    return ls_seen_hash(seen, (const char *)found.data + skipped, size - skipped, hash_bytes) ^
+           size << 32;
 }
 
-static inline uint64_t text_identity(uintptr_t text) {
+static inline uint64_t text_identity(uintptr_t text, struct ls_seen_bytes *seen) {
     uint64_t hash = ls_python_word(text, LS_PYTHON_HASH);
-    return hash != UINT64_MAX ? hash : hash_characters(text);
+    return hash != UINT64_MAX ? hash : hash_characters(text, seen);
 }
 
 __attribute__((noinline, cold)) bool ls_python_is_installed(uintptr_t file) {
@@ -89,6 +91,7 @@ static inline bool installed(uintptr_t file, uint64_t identity) {
 struct last_files {
     uintptr_t file[FILES];
     uint64_t identity[FILES];
+    struct ls_seen_bytes *seen;
 };
 
 static inline uint64_t file_identity(uintptr_t file, struct last_files *last) {
@@ -98,15 +101,15 @@ static inline uint64_t file_identity(uintptr_t file, struct last_files *last) {
     unsigned i = (file >> 6 ^ file >> 9) % FILES;
     if (file != last->file[i]) {
         last->file[i] = file;
-        last->identity[i] = hash_characters(file);
+        last->identity[i] = hash_characters(file, last->seen);
     }
     return last->identity[i];
 }
 
-static inline uint64_t lines_identity(uintptr_t lines) {
+static inline uint64_t lines_identity(uintptr_t lines, struct ls_seen_bytes *seen) {
     uint64_t size = ls_python_word(lines, LS_PYTHON_LENGTH);
-    return hash_bytes((const char *)(lines + LS_PYTHON_BYTES),
-                      size < LARGEST_TABLE ? size : LARGEST_TABLE);
+    return ls_seen_hash(seen, (const char *)(lines + LS_PYTHON_BYTES),
+                        size < LARGEST_TABLE ? size : LARGEST_TABLE, hash_bytes);
 }
 
 static inline uint64_t lines_samples(uintptr_t lines) {
@@ -131,16 +134,16 @@ static inline uint64_t code_identity(const struct ls_python_layout *layout, uint
                spread(version << 32 ^ first_line ^ file << 7, 0xa0761d6478bd642fu);
     uintptr_t lines = ls_python_word(code, layout->lines);
     uint64_t of_file = file_identity(file, last);
-    return spread(text_identity(name) ^ code, 0x9fb21c651e98df25u) +
+    return spread(text_identity(name, last->seen) ^ code, 0x9fb21c651e98df25u) +
            spread(of_file ^ first_line << 32, 0xe7037ed1a0b428dbu) +
-           (installed(file, of_file) ? lines_samples(lines) : lines_identity(lines));
+           (installed(file, of_file) ? lines_samples(lines) : lines_identity(lines, last->seen));
 }
 
 /* By the characters alone: whether a str has been asked for its hash changes. */
 uint64_t ls_python_code_hash(uintptr_t code) {
     const struct ls_python_layout *layout = &ls_python.layout;
-    uint64_t hash = ls_hash_word(hash_characters(ls_python_word(code, layout->name)),
-                                 hash_characters(ls_python_word(code, layout->file)));
+    uint64_t hash = ls_hash_word(hash_characters(ls_python_word(code, layout->name), NULL),
+                                 hash_characters(ls_python_word(code, layout->file), NULL));
     return ls_hash_word(hash, (uint32_t)ls_python_int(code, layout->first_line)) | 1;
 }
 
@@ -181,9 +184,9 @@ static inline uintptr_t find_complete(const struct ls_python_layout *layout, uin
     return 0;
 }
 
-void ls_python_walk(uintptr_t thread, struct ls_python_walk *walk) {
+void ls_python_walk(uintptr_t thread, struct ls_seen_bytes *seen, struct ls_python_walk *walk) {
     const struct ls_python_layout layout = ls_python.layout;
-    struct last_files last = {0};
+    struct last_files last = {.seen = seen};
     struct ls_python_place place;
     uint64_t hash = 0;
     uint32_t depth = 0;

@@ -7,6 +7,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "seen_bytes.h"
+
 #define LS_PYTHON_DEPTH 128 /* frames kept of one stack, the innermost */
 
 struct ls_python_place {
@@ -24,9 +26,9 @@ struct ls_python_walk {
 /*
  * The frames of the thread with this state, as PyThreadState_GetFrame() and PyFrame_GetBack() would
  * give them. The calling thread's own: nobody else changes them while it runs C, GIL or not. Any
- * thread, once the layout was found good.
+ * thread, once the layout was found good. `seen`: the calling thread's, or NULL.
  */
-void ls_python_walk(uintptr_t thread, struct ls_python_walk *walk);
+void ls_python_walk(uintptr_t thread, struct ls_seen_bytes *seen, struct ls_python_walk *walk);
 
 /* The innermost frame, complete or not; 0: none. */
 uintptr_t ls_python_innermost(uintptr_t thread);

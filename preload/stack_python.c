@@ -263,8 +263,10 @@ uint32_t ls_python_capture(struct ls_thread *self, bool may_load) {
     void *thread = ls_python.this_thread();
     if (!thread)
         return 0;
+    if (__builtin_expect(!self->seen, 0))
+        self->seen = ls_seen_bytes_new();
     struct ls_python_walk walk;
-    ls_python_walk((uintptr_t)thread, &walk);
+    ls_python_walk((uintptr_t)thread, self->seen, &walk);
     if (walk.depth == 0)
         return 0;
     struct ls_stack_entry *entry = &self->python[(walk.hash >> 20) & (LS_PYTHON_CACHE - 1)];

@@ -24,12 +24,15 @@ static pthread_key_t end_key;
 static pthread_once_t end_once = PTHREAD_ONCE_INIT;
 static bool have_key;
 
-/* As new. The replays stay: what holds for one stack is compared with the next before it counts. */
+/* As new. Replays and copies of bytes stay: both are compared with what is there before they count.
+ */
 static void clear(struct ls_thread *self) {
     struct ls_replay *replay = self->replay;
+    struct ls_seen_bytes *seen = self->seen;
     struct ls_cupti_call *cupti = self->cupti;
     memset(self, 0, sizeof *self);
     self->replay = replay;
+    self->seen = seen;
     self->cupti = cupti;
 }
 

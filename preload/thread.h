@@ -18,6 +18,7 @@
 #define LS_PYTHON_CACHE 256
 
 struct ls_replay;
+struct ls_seen_bytes;
 
 /* What a thread remembers of an interned thing (intern.h). */
 struct ls_stack_entry {
@@ -67,7 +68,8 @@ struct ls_thread {
     struct ls_operand operand[LS_OPERANDS_MOST];
 
     struct ls_thread *next_free;
-    struct ls_replay *replay; /* owned by stack_native.c; kept from user to user */
+    struct ls_replay *replay;   /* owned by stack_native.c; kept from user to user */
+    struct ls_seen_bytes *seen; /* owned by stack_python.c; kept likewise */
     struct ls_stack_entry cache[LS_STACK_CACHE];   /* owned by stack.c */
     struct ls_stack_entry python[LS_PYTHON_CACHE]; /* owned by stack_python.c */
 };
