@@ -1,27 +1,30 @@
 """What recording costs a PyTorch program that the host holds up: kernels do nothing on the
-simulated device, so that nothing hides the cost.
+simulated device, so that nothing hides the cost. loops_report.py says what came of it.
 
-Blocks of 50 steps alternate inside one process between forward-only and full recording
-(layoutspy_mode); the median of each pair's ratio counts. The same alternation between two
-forward-only blocks is the control, and PyTorch's own memory history with Python stacks
-(_record_memory_history(stacks="python")) the yardstick, both in the same run. Beside the time on the
-clock stands that of the process's own threads: where cores are few the collector, another process,
-takes from the one and not from the other.
+Blocks of equal steps (of some 60 ms unrecorded) of six kinds take turns inside one process (layoutspy_mode): forward-only, CUPTI left
+(off); forward-only with CUPTI on (cupti), since the simulated one's work is not NVIDIA's; recorded, but for CUPTI (hooks); recorded with everything on (all); forward-only with PyTorch's own
+memory history with Python stacks (history: _record_memory_history(stacks="python")), the yardstick; and
+forward-only once more, the control. Of each block: its time on the clock, and that of the
+process's own threads, CUPTI's among them. Where cores are few the collector, another process, takes from
+the one and not from the other; its time of the processor is told beside them.
 
 Usage: torch_cost.py [--loop NAME] [--count LIBRARY]
-LIBRARY is bench-count, to be run under callgrind: a few steps of each kind are counted, not timed.
+Prints a line of JSON for each loop. LIBRARY is bench-count, to be run under callgrind: a few steps of
+each kind are counted, not timed.
 """
 
 import argparse
 import ctypes
-import statistics
+import json
+import os
 import time
+from pathlib import Path
 
 import torch
 from torch import nn
 
-BLOCK, PAIRS, WARM_UP, COUNTED = 50, 24, 20, 5
-FORWARD, FULL = 0, 2
+BLOCK_S, ROUNDS, WARM_UP, COUNTED = 0.06, 20, 20, 5
+FORWARD, FULL, HOOKS, CUPTI = 0, 2, 3, 4
 
 
 class Residual(nn.Module):
@@ -81,8 +84,11 @@ layoutspy = ctypes.CDLL(None)
 
 
 def mode(number):
-    if layoutspy.layoutspy_mode(number) < 0:
-        raise SystemExit("torch_cost: this process is not recorded (LD_PRELOAD)")
+    for _ in range(100):
+        if layoutspy.layoutspy_mode(number) >= 0:
+            return
+        time.sleep(0.01)  # CUPTI cannot be left just now
+    raise SystemExit("torch_cost: this process is not recorded (LD_PRELOAD)")
 
 
 def history(on):
@@ -98,41 +104,70 @@ def run(step, count):
         step()
 
 
-def block(step):
+KINDS = {
+    "off": lambda: mode(FORWARD),
+    "cupti": lambda: mode(CUPTI),
+    "hooks": lambda: mode(HOOKS),
+    "all": lambda: mode(FULL),
+    "history": lambda: (mode(FORWARD), history(True)),
+    "control": lambda: mode(FORWARD),
+}
+
+
+def block(step, steps):
     clock, processor = time.perf_counter(), time.process_time()
-    run(step, BLOCK)
+    run(step, steps)
     return time.perf_counter() - clock, time.process_time() - processor
 
 
-def ratio(step, off, on):
-    """The medians of on/off, on the clock and of the processor, over alternating blocks; which comes
-    first alternates, too."""
-    ratios = []
-    for pair in range(PAIRS):
-        took = {}
-        for switch in ((off, on) if pair % 2 else (on, off)):
-            switch()
-            run(step, 3)
-            took[switch] = block(step)
-        ratios.append([took[on][i] / took[off][i] for i in range(2)])
-    off()
-    return "{:.3f} ({:.3f})".format(*map(statistics.median, zip(*ratios)))
+def collectors_time():
+    """Seconds of the processor that the collector of this process took so far; None: it was not found."""
+    for entry in Path("/proc").glob("[0-9]*"):
+        try:
+            words = (entry / "cmdline").read_bytes().split(b"\0")
+            if b"collect" in words and str(os.getpid()).encode() in words:
+                ticks = (entry / "stat").read_text().rpartition(")")[2].split()[11:13]
+                return sum(map(int, ticks)) / os.sysconf("SC_CLK_TCK")
+        except OSError:
+            pass  # it has just ended
+    return None
+
+
+def measure(name):
+    """Which kind comes first alternates, too: a round is one way, the next the other."""
+    step = LOOPS[name]()
+    run(step, WARM_UP)
+    mode(FORWARD)
+    run(step, 3)
+    steps = max(10, round(WARM_UP * BLOCK_S / min(block(step, WARM_UP)[1] for _ in range(5))))
+    took = {kind: [] for kind in KINDS}
+    for number in range(ROUNDS):
+        for kind in list(KINDS)[::-1 if number % 2 else 1]:
+            KINDS[kind]()
+            run(step, steps // 10)
+            window = [time.time_ns()]
+            took[kind].append(block(step, steps))
+            window.append(time.time_ns())
+            if kind == "all":
+                counted = window
+            if kind == "history":
+                history(False)
+    mode(FORWARD)
+    return {"loop": name, "steps": steps, "took": took, "counted": counted}
 
 
 def compare(name):
-    step = LOOPS[name]()
-    run(step, WARM_UP)
-    control = ratio(step, lambda: mode(FORWARD), lambda: mode(FORWARD))
-    ours = ratio(step, lambda: mode(FORWARD), lambda: mode(FULL))
-    mode(FORWARD)
-    theirs = ratio(step, lambda: history(False), lambda: history(True))
-    print(f"{name:12} recorded {ours}  PyTorch's history {theirs}  control {control}"
-          f"  goal: {'1.10, ' if name != 'inference' else ''}below PyTorch's", flush=True)
+    before = collectors_time()
+    told = measure(name)
+    after = collectors_time()
+    told["collector"] = None if before is None or after is None else after - before
+    told["recorded_steps"] = WARM_UP + ROUNDS * 2 * (told["steps"] + told["steps"] // 10)
+    print(json.dumps(told), flush=True)
 
 
 def count(name, counter):
     step = LOOPS[name]()
-    for kind, number in {"forward": FORWARD, "recorded": FULL}.items():
+    for kind, number in {"forward": FORWARD, "recorded": HOOKS}.items():
         mode(number)
         for part in (WARM_UP, COUNTED):
             if part == COUNTED:
