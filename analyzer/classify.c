@@ -119,6 +119,20 @@ static uint64_t moved_bytes(const struct ls_rec_call *call, const struct ls_role
     return width * (height ? height : 1) * (depth ? depth : 1) * element;
 }
 
+/* The runtime's 3D functions count elements where an array takes part. */
+static void tell_rows(struct ls_copy *copy, const struct ls_rec_call *call,
+                      const struct ls_roles *roles, const struct side *dst,
+                      const struct side *src) {
+    uint64_t element = 1;
+    if (roles->bytes < 0 && src->kind == LS_SIDE_ARRAY)
+        element = src->element;
+    else if (roles->bytes < 0 && dst->kind == LS_SIDE_ARRAY)
+        element = dst->element;
+    copy->dst_pitch = dst->kind == LS_SIDE_ARRAY ? 0 : ls_role(call, roles->dpitch, 0);
+    copy->src_pitch = src->kind == LS_SIDE_ARRAY ? 0 : ls_role(call, roles->spitch, 0);
+    copy->width = copy->dst_pitch || copy->src_pitch ? ls_role(call, roles->width, 0) * element : 0;
+}
+
 void ls_classify(const struct ls_rec_call *call, const struct ls_live *memory,
                  const struct ls_live *arrays, struct ls_copy *copy) {
     const struct ls_roles *roles = &ls_roles[call->head.api];
@@ -151,4 +165,5 @@ void ls_classify(const struct ls_rec_call *call, const struct ls_live *memory,
     copy->bytes = moved_bytes(call, roles, &dst, &src);
     if (copy->bytes > LS_LARGEST) /* only of a damaged record: readers add up */
         copy->bytes = LS_LARGEST;
+    tell_rows(copy, call, roles, &dst, &src);
 }

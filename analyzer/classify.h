@@ -35,6 +35,8 @@ struct ls_copy {
     enum ls_side_kind dst_kind, src_kind;
     enum ls_direction direction;
     uint64_t bytes;
+    /* Of copies in rows, else 0: bytes of a row, and from one to the next in linear memory. */
+    uint64_t width, dst_pitch, src_pitch;
 };
 
 /* `call` is one of class COPY. */

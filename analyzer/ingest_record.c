@@ -66,8 +66,10 @@ static void ingest_copy(struct ls_ingest *ingest, const struct ls_timed_call *ca
     ingest->copy_row = ls_ingest_copy_row(ingest, call, &replaces);
     if (ingest->copy_row != call->id)
         return;
-    if (replaces)
+    if (replaces) {
         ls_db_put(&ingest->db, LS_PUT_COPY_GONE, "i", replaces);
+        ls_db_put(&ingest->db, LS_PUT_COPY_ROWS_GONE, "i", replaces);
+    }
     ls_classify(record, &ingest->memory, &ingest->arrays, &copy);
     ls_db_put(&ingest->db, LS_PUT_COPY, "iiiiiuiiuiziiuui", call->id, call->start_ns,
               (int64_t)copy.direction, (int64_t)copy.src_kind, (int64_t)copy.dst_kind, copy.bytes,
@@ -75,6 +77,9 @@ static void ingest_copy(struct ls_ingest *ingest, const struct ls_timed_call *ca
               ls_role(record, roles->stream, 0), call->end_ns - call->start_ns,
               (int64_t)record->stack, (int64_t)call->thread, (int64_t)record->status, copy.dst,
               copy.src, (int64_t)record->head.device);
+    if (copy.width)
+        ls_db_put(&ingest->db, LS_PUT_COPY_ROWS, "iuzz", call->id, copy.width,
+                  (int64_t)copy.dst_pitch, (int64_t)copy.src_pitch);
 }
 
 /* Memory of a graph: its node says by the size whether it allocates or frees. */

@@ -204,6 +204,10 @@ CREATE TABLE copy(id INTEGER PRIMARY KEY, start_ns INTEGER, direction INTEGER, s
     blocked_ns INTEGER, gpu_ns INTEGER, stack INTEGER, thread INTEGER, status INTEGER,
     dst INTEGER, src INTEGER, device INTEGER);
 
+-- Of copies in rows (2D, 3D, matrices and vectors of cuBLAS). width: bytes of a row. dst_pitch,
+-- src_pitch: bytes from one row to the next; NULL: an array, or not told.
+CREATE TABLE copy_rows(id INTEGER PRIMARY KEY, width INTEGER, dst_pitch INTEGER, src_pitch INTEGER);
+
 -- What the GPU did, and what CUPTI says of memory and of waits. kind: 1 kernel, 2 copy, 3 memset, 4
 -- memory, 5 pool, 6 wait, 7 overhead, 8 the whole of a graph's launch. status: 0 of no call, 1 matched
 -- to `call` (call.id) by its correlation, 2 part of the launch of a graph: `call` launched that, 3

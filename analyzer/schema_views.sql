@@ -37,7 +37,10 @@ CREATE VIEW all_copy AS SELECT
     is_async, stream, blocked_ns, gpu_ns,
     COALESCE((SELECT site FROM stack_site WHERE stack_site.id = copy.stack), 'site unknown') AS site,
     thread, status, dst, src, device, stack, id AS call_id,
-    (SELECT operator FROM stack_site WHERE stack_site.id = copy.stack) AS operator
+    (SELECT operator FROM stack_site WHERE stack_site.id = copy.stack) AS operator,
+    (SELECT width FROM copy_rows AS r WHERE r.id = copy.id) AS row_bytes,
+    (SELECT dst_pitch FROM copy_rows AS r WHERE r.id = copy.id) AS dst_pitch,
+    (SELECT src_pitch FROM copy_rows AS r WHERE r.id = copy.id) AS src_pitch
     FROM copy;
 
 CREATE VIEW block_lifetime AS SELECT start_ns, end_ns, device, address, size, segment,

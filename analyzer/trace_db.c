@@ -87,6 +87,8 @@ static const char *const put_sql[LS_PUT_COUNT] = {
         "INSERT OR REPLACE INTO block_audit VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)",
     [LS_PUT_COPY] = "INSERT INTO copy VALUES(?,?,?,?,?,?,?,?,?,?,NULL,?,?,?,?,?,?)",
     [LS_PUT_COPY_GONE] = "DELETE FROM copy WHERE id=?",
+    [LS_PUT_COPY_ROWS] = "INSERT INTO copy_rows VALUES(?,?,?,?)",
+    [LS_PUT_COPY_ROWS_GONE] = "DELETE FROM copy_rows WHERE id=?",
     /* What CUPTI says of a copy: 2 its time, 3 and 4 the kinds of source and destination, 5 the
      * direction. Ours is the finer word where it is managed memory or an array; the direction was
      * right but where a side turns out to be the host's, or not. */

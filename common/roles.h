@@ -32,6 +32,8 @@
     ROLE(width)                                                                                    \
     ROLE(height)                                                                                   \
     ROLE(depth)                                                                                    \
+    ROLE(spitch)                                                                                   \
+    ROLE(dpitch)                                                                                   \
     ROLE(format)                                                                                   \
     ROLE(handle)                                                                                   \
     ROLE(allocated)                                                                                \

@@ -155,6 +155,7 @@ static int run(struct standin_call *call, struct side dst, struct side src, size
                         .async = async};
     int status = ATTEMPT(sd_copy(&copy, &copied));
     PUT("bytes", width * height);
+    PUT("width", width);
     PUT("kind", kind);
     if (async)
         PUT("stream", (uintptr_t)stream);

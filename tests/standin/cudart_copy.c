@@ -175,6 +175,8 @@ static void put_3d(struct standin_call *call, const struct cudaMemcpy3DParms *p,
     PUT("width", p->extent.width);
     PUT("height", p->extent.height);
     PUT("depth", p->extent.depth);
+    PUT("dpitch", p->dstPtr.pitch);
+    PUT("spitch", p->srcPtr.pitch);
     if (copied->known)
         PUT("bytes", copied->bytes);
 }
