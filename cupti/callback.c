@@ -192,6 +192,7 @@ static void tell_arguments(struct ls_thread *self, enum ls_api api,
     else if (!ls_row_launch(api, data->params, &launch))
         return;
     launch.number = (uint32_t)field[ls_roles[api].kernel];
+    launch.grid = field[ls_roles[api].kernel + 1]; /* as all rows have it */
     launch.name = data->symbol;
     ls_launch_operands(self, &launch);
 }

@@ -24,6 +24,7 @@ enum ls_copy_form {
     LS_COPY_DENSE,        /* vectorized_ or unrolled_elementwise_kernel: both lie alike in memory */
     LS_COPY_DENSE_CAST,   /* unrolled_elementwise_kernel, types among the arguments */
     LS_COPY_CAT,          /* CatArrayBatchedCopy* */
+    LS_COPY_LISTS,        /* none of these: list_kernels.h */
 };
 
 struct ls_copy_kernel {

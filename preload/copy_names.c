@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "copy_kernels.h"
+#include "copy_side.h"
 #include "layoutspy/shape.h"
 
 static bool begins(const char *text, const char *with) {
@@ -58,6 +58,13 @@ static struct type taken_type(const char *functor) {
         if (begins(functor, types[i].name))
             return types[i];
     return (struct type){.dtype = LS_DTYPE_UNKNOWN};
+}
+
+struct ls_copy_type ls_copy_type_named(const char *mangled) {
+    for (size_t i = 0; i < sizeof types / sizeof *types; i++)
+        if (strncmp(mangled, types[i].name, strlen(types[i].name) - 1) == 0)
+            return (struct ls_copy_type){types[i].dtype, types[i].bytes};
+    return (struct ls_copy_type){LS_DTYPE_UNKNOWN, 0};
 }
 
 /* Functors that return another type than they take. Other copies return what they take. */

@@ -23,6 +23,9 @@ struct ls_copy_side {
     int64_t size[LS_SHAPE_DIMS], stride[LS_SHAPE_DIMS]; /* in bytes; the outermost first */
 };
 
+/* Of a C++ type as it is mangled, the first of a template's parameters. */
+struct ls_copy_type ls_copy_type_named(const char *mangled);
+
 /* The number of its shape, with strides in elements where the type is known. */
 uint32_t ls_copy_shape(const struct ls_copy_side *side);
 

@@ -16,6 +16,7 @@
 #include "kernels.h"
 #include "known.h"
 #include "launch_sizes.h"
+#include "list_kernels.h"
 #include "on_call.h"
 #include "operand.h"
 
@@ -37,6 +38,7 @@ struct kernel {
     _Atomic uint8_t origin;  /* enum ls_size_source, as ls_launch_handle() was told */
     uint8_t params;          /* sizes that are known */
     struct ls_copy_kernel copy;
+    struct ls_list_kernel list;   /* where the copy's form is LS_COPY_LISTS */
     _Atomic uint32_t slot[SLOTS]; /* 1 + offset / 8 | argument << 16; 0: no more */
     _Alignas(64) uint16_t size[LS_PARAMS_MOST];
 };
@@ -127,6 +129,9 @@ static bool claim(struct kernel *kernel, const struct ls_launch *launch, uint64_
     if (had == CLAIMED || !atomic_compare_exchange_strong(&kernel->stamp, &had, CLAIMED))
         return false;
     kernel->copy = name ? ls_copy_kernel_named(name) : (struct ls_copy_kernel){.form = 0};
+    kernel->list = name ? ls_list_kernel_named(name) : (struct ls_list_kernel){.lists = 0};
+    if (kernel->list.lists)
+        kernel->copy.form = LS_COPY_LISTS;
     kernel->params = 0;
     for (uint32_t i = 0; i < SLOTS; i++)
         atomic_store_explicit(&kernel->slot[i], 0, memory_order_relaxed);
@@ -149,8 +154,9 @@ static void say_unlike(struct ls_thread *self, const struct kernel *kernel) {
         [LS_COPY_DENSE] = "vectorized_elementwise_kernel",
         [LS_COPY_DENSE_CAST] = "unrolled_elementwise_kernel",
         [LS_COPY_CAT] = "CatArrayBatchedCopy",
+        [LS_COPY_LISTS] = "multi_tensor_apply_kernel",
     };
-    char text[160] = "copies whose arguments do not lie as those of known versions of PyTorch are "
+    char text[160] = "kernels whose arguments do not lie as those of known versions of PyTorch are "
                      "told by their addresses alone: ";
     strncat(text, what[kernel->copy.form], sizeof text - strlen(text) - 1);
     ls_describe_coverage(self, "layouts", "partial", text);
@@ -174,7 +180,9 @@ static void know_sizes(struct ls_thread *self, struct kernel *kernel,
                     ? -1
                     : ls_launch_sizes(source, launch->function, launch->caller, kernel->size);
     kernel->params = (uint8_t)(count > 0 ? count : 0);
-    bool fits = ls_copy_kernel_fits(&kernel->copy, kernel->size, kernel->params);
+    bool fits = kernel->copy.form == LS_COPY_LISTS
+                    ? kernel->params && ls_list_kernel_fits(&kernel->list, kernel->size[0])
+                    : ls_copy_kernel_fits(&kernel->copy, kernel->size, kernel->params);
     if (!fits)
         say_unlike(self, kernel);
     if (!fits)
@@ -292,11 +300,24 @@ static void scan_buffer(struct ls_thread *self, struct kernel *kernel, void *con
 
 /* ---- a launch ---- */
 
+/* What stands in no list first: results, factors, a norm. */
+static enum ls_copy_result tell_lists(struct ls_thread *self, struct kernel *kernel,
+                                      const struct ls_launch *launch) {
+    for (uint32_t i = 1; i < kernel->params; i++)
+        if (kernel->size[i] >= 8 && launch->args[i])
+            look_through(self, kernel, i, launch->args[i], kernel->size[i]);
+    return launch->args[0]
+               ? ls_list_kernel_tell(self, &kernel->list, launch->args[0], (uint32_t)launch->grid)
+               : LS_COPY_UNLIKE;
+}
+
 /* False: it is to be scanned, like any other kernel. */
 static bool tell_copy(struct ls_thread *self, struct kernel *kernel,
                       const struct ls_launch *launch) {
     bool first = !atomic_load_explicit(&kernel->checked, memory_order_relaxed);
-    switch (ls_copy_kernel_tell(self, &kernel->copy, launch->args, launch->grid_y, first)) {
+    switch (kernel->copy.form == LS_COPY_LISTS
+                ? tell_lists(self, kernel, launch)
+                : ls_copy_kernel_tell(self, &kernel->copy, launch->args, launch->grid_y, first)) {
     case LS_COPY_TOLD:
         if (first)
             atomic_store_explicit(&kernel->checked, true, memory_order_relaxed);

@@ -3,6 +3,7 @@
  * memory among the arguments of any other kernel.
  *
  * PyTorch's copy kernels are read in full (copy_kernels.h): operands DST and SRC with their shapes.
+ * So are its kernels over lists of tensors (list_kernels.h): what they write, and what they read.
  * Of any other kernel the arguments are looked through, in words of eight bytes, for addresses of
  * recorded device memory: operands ARGUMENT, without a shape. How long each argument is, the driver
  * says (CUDA 12.4), which is asked once per kernel; where nobody says it, nothing is looked at.
@@ -34,6 +35,7 @@ struct ls_launch {
     void *const *extra; /* the driver's other way: the buffer of them; NULL: none */
     const char *name;   /* mangled; NULL: what kernels.h has */
     void *caller;       /* who launched: whose runtime to ask */
+    uint64_t grid;      /* LS_GRID(), as recorded */
     uint32_t number;    /* of the kernel, as recorded */
     uint32_t grid_y;
     enum ls_launch_kind kind;

@@ -172,6 +172,7 @@ enum {
 #define LAUNCHED(...)                                                                              \
     if (ls_status == 0)                                                                            \
         ls_launch_operands(ls_call.self, &(struct ls_launch){.number = (uint32_t)ls_field[0],      \
+                                                             .grid = ls_field[1],                  \
                                                              .caller = ls_caller,                  \
                                                              LS_LAUNCH(__VA_ARGS__)});
 /* The runtime's wrappers have their own copy of what is done around a call. The many of other

@@ -115,6 +115,17 @@ static void take_touch(struct reading *r, uint64_t address) {
     }
 }
 
+/* A kernel read there: it is a reader of which nothing more is known. */
+static void take_kernels_read(struct reading *r, const struct given *given) {
+    struct ls_home *home = home_of(r, given->address, false);
+    uint64_t end = end_of(ls_flow_shape(r->flow->own, given->shape), given->address);
+    struct ls_place *place = NULL;
+    while (home && (place = ls_place_next(home, place, given->address, end)))
+        if (place->written != LS_NO_RELAYOUT && place->write_end > given->address &&
+            r->flow->relayout[place->written].readers == 0)
+            r->flow->relayout[place->written].touched = true;
+}
+
 static void say_reader(struct reading *r, struct ls_relayout *relayout, const struct given *given) {
     bool instead = relayout->reader && relayout->reader_nested && !r->nested;
     relayout->last_reader_step = step_of(r);
@@ -262,7 +273,9 @@ static void take_call(struct reading *r) {
     for (size_t i = 0; i < r->count && !relayout; i++) {
         const struct given *given = &r->given[i];
         const struct ls_flow_shape *shape = ls_flow_shape(r->flow->own, given->shape);
-        if (r->launch && (given->way == TOUCHED || given->is_src))
+        if (r->launch && (given->way == IN || given->way == INOUT))
+            take_kernels_read(r, given);
+        if (r->launch && given->way == TOUCHED)
             take_touch(r, given->address);
         else if (given->way == OUT || given->way == INOUT)
             take_write(r, given->address, end_of(shape, given->address));

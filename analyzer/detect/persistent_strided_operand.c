@@ -3,8 +3,8 @@
  * weight, a buffer) is brought into the same other layout in step after step.
  *
  * Needs: copy kernels with known source and destination, and steps. Cost: their GPU time. Whether
- * the memory was written between is known of calls and copies; of other kernels only that they were
- * given its address. Main thread only.
+ * the memory was written between is known of calls, copies and PyTorch's kernels over lists of
+ * tensors; of other kernels only that they were given its address. Main thread only.
  */
 #include <stdlib.h>
 #include <string.h>

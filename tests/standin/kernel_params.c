@@ -48,6 +48,33 @@ static struct size inputs_of_cat(const char *type) {
     return (struct size){(unsigned)(inputs * 21 + strides * 32 + 7) & ~7u, 8};
 }
 
+/* PyTorch's, of kernels over lists of tensors: addresses, numbers of elements, what each of 320
+ * blocks works on; between them scalars, or the addresses of an optimizer's counts of steps. */
+static struct size lists(const char *type) {
+    static const unsigned room[] = {110, 64, 48, 36, 30}, fewer[] = {96, 64, 48, 36, 30};
+    const char *end = strrchr(type, '>');
+    while (end && end > type && (end[-1] == '>' || end[-1] == ' '))
+        end--;
+    unsigned count = end && end > type ? (unsigned)(end[-1] - '0') : 0;
+    if (count < 1 || count > 5)
+        return (struct size){1, 1};
+    bool scalars = strstr(type, "TensorListScalarListMetadata<") != NULL, own = true;
+    unsigned tensors = scalars ? fewer[count - 1] : room[count - 1], more = 0;
+    if (strstr(type, "FusedOptimizerTensorListMetadata<"))
+        more = fewer[count - 1] * 8;
+    if (scalars) {
+        bool wide =
+            strstr(type, "<double") || strstr(type, "<long") || strstr(type, "complex<float");
+        bool widest = strstr(type, "complex<double");
+        if (widest && count <= 2)
+            tensors = count == 1 ? 72 : 60;
+        more = tensors * (widest ? 16 : wide ? 8 : 4);
+        own = false;
+    }
+    unsigned bytes = 8 * (count + 1) * tensors + more + 320 * 5 + (own ? 4 : 0);
+    return (struct size){(bytes + 7) & ~7u, 8};
+}
+
 static struct size size_of(const char *type, size_t length) {
     static const struct {
         const char *begin;
@@ -80,6 +107,8 @@ static struct size size_of(const char *type, size_t length) {
         return inputs_of_cat(type);
     if (strstr(type, "TensorSizeStride<unsigned int"))
         return (struct size){32, 4};
+    if (strstr(type, "ListMetadata<"))
+        return lists(type);
     for (size_t i = 0; i < sizeof known / sizeof *known; i++)
         if (begins(type, known[i].begin))
             return known[i].size;

@@ -213,6 +213,24 @@ static void test_readers(void **state) {
     assert_true(flow->relayout[2].reader_nested);
 }
 
+/* Kernels that are known to read, or to write, leave nothing open. */
+static void test_kernels_that_are_known(void **state) {
+    (void)state;
+    copied(10, PLAIN, B, TURNED, A);
+    maker_call_operands(&maker, 1, cudaLaunchKernel, 11, 12, 0, 0, 0, 1, MADE_OPERAND(INPUT, 0, A),
+                        MADE_OPERAND(INPUT, 0, B));
+    copied(20, PLAIN, C, TURNED, A);
+    maker_call_operands(&maker, 1, cudaLaunchKernel, 21, 22, 0, 0, 0, 1,
+                        MADE_OPERAND(BUFFER, 0, A));
+    copied(30, PLAIN, D, TURNED, A);
+    load(NULL);
+    const struct ls_relayout *r = flow->relayout;
+    assert_int_equal(flow->count, 3);
+    assert_true(r[0].touched && !r[1].touched);
+    assert_true(r[1].before == 0 && !r[1].src_rewritten && !r[1].src_touched);
+    assert_true(r[2].before == 1 && r[2].src_rewritten && !r[2].src_touched);
+}
+
 static void test_steps(void **state) {
     (void)state;
     for (uint64_t i = 0; i < 4; i++) {
@@ -314,6 +332,7 @@ int main(void) {
         TEST(test_copies_of_bytes_hand_on),
         TEST(test_chains),
         TEST(test_readers),
+        TEST(test_kernels_that_are_known),
         TEST(test_steps),
         TEST(test_strides_in_the_source),
         TEST(test_nothing_told),

@@ -16,6 +16,7 @@
 #include "known.h"
 #include "launch_args.h"
 #include "layoutspy/shape.h"
+#include "list_kernels.h"
 #include "shape.h"
 #include "state.h"
 
@@ -333,6 +334,127 @@ static void test_extras_that_are_not_known_end_the_look(void **state) {
     assert_int_equal(self.operand_count, 0);
 }
 
+/* ---- lists of tensors ---- */
+
+#define OF_LISTS(structure, functor)                                                               \
+    "_ZN2at6native54_GLOBAL__N__3f1cb3cd_22_ForeachBinaryOpList_cu_6b7e9b8f25multi_tensor_apply_"  \
+    "kernelINS1_" structure "EENS1_" functor "JfEEEvT_T0_DpT1_"
+#define ADD_IN_PLACE                                                                               \
+    OF_LISTS("18TensorListMetadataILi2EE", "24BinaryOpListAlphaFunctorIfLi2ELi2ELi0EEE")
+
+/* TensorListMetadata<2> */
+struct two_lists {
+    uint64_t address[2][64];
+    int64_t elements[64];
+    uint8_t tensor[320];
+    int32_t chunk[320], start;
+};
+
+static void fill(struct two_lists *lists, uint32_t tensors) {
+    memset(lists, 0, sizeof *lists);
+    for (uint32_t i = 0; i < 64; i++) { /* what is behind the last one is left from before */
+        lists->address[0][i] = DEVICE + 4096 * i;
+        lists->address[1][i] = DEVICE + (1u << 20) + 4096 * i;
+        lists->elements[i] = i < tensors ? 1000 + (int64_t)i : -1;
+    }
+    for (uint32_t i = 0; i < 320; i++)
+        lists->tensor[i] = (uint8_t)(i / 2);
+}
+
+static void test_names_of_lists(void **state) {
+    (void)state;
+    static const struct {
+        const char *name;
+        uint8_t lists, written, read;
+    } names[] = {
+        {ADD_IN_PLACE, 2, 1, 3},
+        {OF_LISTS("18TensorListMetadataILi3EE",
+                  "24BinaryOpListAlphaFunctorIN3c104HalfELi3ELi2ELi2EEE"),
+         3, 4, 3},
+        {OF_LISTS("18TensorListMetadataILi2EE", "11CopyFunctorIN3c108BFloat16EfLi2ELi1ELi1EEE"), 2,
+         2, 1},
+        {OF_LISTS("18TensorListMetadataILi1EE", "11ZeroFunctorIfLi1ELi1ELi0EEE"), 1, 1, 0},
+        {OF_LISTS("18TensorListMetadataILi1EE",
+                  "13LpNormFunctorIfLNS0_8NormTypeE2EfLi1ELi1ELi0EEE"),
+         1, 0, 1},
+        {OF_LISTS("28TensorListScalarListMetadataIfLi4EE",
+                  "28PointwiseOpScalarListFunctorIfLi4ELi3ELi3EEE"),
+         4, 8, 7},
+        {OF_LISTS("28TensorListScalarListMetadataIN3c107complexIdEELi1EE",
+                  "25BinaryOpScalarListFunctorIS6_Li1ELi1ELi0EEE"),
+         1, 1, 1},
+        {OF_LISTS("32FusedOptimizerTensorListMetadataILi5EE",
+                  "20FusedAdamMathFunctorIfLi5ELNS0_9ADAM_MODEE0ELb1EEE"),
+         5, 29, 29},
+        {OF_LISTS("18TensorListMetadataILi2EE", "8MysteryIfEE"), 2, 0, 0},
+        {OF_LISTS("18TensorListMetadataILi9EE", "11ZeroFunctorIfLi9ELi1ELi0EEE"), 0, 0, 0},
+        {"_ZN2at6native25multi_tensor_apply_kernelI", 0, 0, 0},
+        {"_ZN2at6native25multi_tensor_apply_kernelINS1_18TensorListMetadataI", 0, 0, 0},
+        {STRIDED, 0, 0, 0},
+    };
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        struct ls_list_kernel kernel = ls_list_kernel_named(names[i].name);
+        assert_int_equal(kernel.lists, names[i].lists);
+        if (kernel.lists) {
+            assert_int_equal(kernel.written, names[i].written);
+            assert_int_equal(kernel.read, names[i].read);
+        }
+    }
+    assert_int_equal(ls_list_kernel_named(names[2].name).dtype, LS_DTYPE_BFLOAT16);
+    assert_int_equal(ls_list_kernel_named(names[6].name).dtype, LS_DTYPE_UNKNOWN);
+}
+
+static void test_tensors_in_lists_are_told(void **state) {
+    (void)state;
+    static struct two_lists lists;
+    struct ls_list_kernel kernel = ls_list_kernel_named(ADD_IN_PLACE);
+    assert_false(ls_list_kernel_fits(&kernel, sizeof lists - 16));
+    assert_true(ls_list_kernel_fits(&kernel, sizeof lists));
+    assert_int_equal(kernel.blocks_at, offsetof(struct two_lists, tensor));
+    fill(&lists, 3);
+    assert_int_equal(ls_list_kernel_tell(&self, &kernel, &lists, 5), LS_COPY_TOLD);
+    assert_int_equal(self.operand_count, 6);
+    for (uint32_t i = 0; i < 3; i++) {
+        assert_int_equal(self.operand[i].address, lists.address[0][i]);
+        assert_int_equal(LS_OPERAND_ROLE(self.operand[i].what), LS_ROLE_BUFFER);
+        assert_int_equal(shape(i)->value[0], 1000 + i);
+        assert_int_equal(shape(i)->dtype, LS_DTYPE_FLOAT32);
+        assert_int_equal(self.operand[3 + i].address, lists.address[1][i]);
+        assert_int_equal(LS_OPERAND_ROLE(self.operand[3 + i].what), LS_ROLE_INPUT);
+    }
+}
+
+/* The last one says that there were more. */
+static void test_no_more_tensors_than_a_record_has_room_for(void **state) {
+    (void)state;
+    static struct two_lists lists;
+    struct ls_list_kernel kernel = ls_list_kernel_named(ADD_IN_PLACE);
+    assert_true(ls_list_kernel_fits(&kernel, sizeof lists));
+    fill(&lists, 64);
+    assert_int_equal(ls_list_kernel_tell(&self, &kernel, &lists, 128), LS_COPY_TOLD);
+    assert_int_equal(self.operand_count, LS_OPERANDS_MOST);
+    assert_int_equal(LS_OPERAND_ROLE(self.operand[63].what), LS_ROLE_BUFFER);
+    assert_true(LS_OPERAND_FLAGS(self.operand[63].what) & LS_OPERAND_MORE);
+}
+
+static void test_lists_that_do_not_fit_tell_nothing(void **state) {
+    (void)state;
+    static struct two_lists lists;
+    struct ls_list_kernel kernel = ls_list_kernel_named(ADD_IN_PLACE);
+    assert_true(ls_list_kernel_fits(&kernel, sizeof lists));
+    fill(&lists, 3);
+    assert_int_equal(ls_list_kernel_tell(&self, &kernel, &lists, 0), LS_COPY_UNLIKE);
+    assert_int_equal(ls_list_kernel_tell(&self, &kernel, &lists, 321), LS_COPY_UNLIKE);
+    assert_int_equal(ls_list_kernel_tell(&self, &kernel, &lists, 8), LS_COPY_UNLIKE);
+    assert_int_equal(ls_list_kernel_tell(&self, &kernel, &lists, 300), LS_COPY_UNLIKE);
+    lists.tensor[0] = 1;
+    assert_int_equal(ls_list_kernel_tell(&self, &kernel, &lists, 5), LS_COPY_UNLIKE);
+    fill(&lists, 3);
+    lists.address[0][0] = 0x560000000000;
+    assert_int_equal(ls_list_kernel_tell(&self, &kernel, &lists, 5), LS_COPY_ELSEWHERE);
+    assert_int_equal(self.operand_count, 0);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(test_a_name_tells_the_form_and_the_types, begin),
@@ -351,6 +473,10 @@ int main(void) {
         cmocka_unit_test_setup(test_a_form_that_was_given_up_reads_nothing, begin),
         cmocka_unit_test_setup(test_without_sizes_nothing_is_looked_at, begin),
         cmocka_unit_test_setup(test_extras_that_are_not_known_end_the_look, begin),
+        cmocka_unit_test_setup(test_names_of_lists, begin),
+        cmocka_unit_test_setup(test_tensors_in_lists_are_told, begin),
+        cmocka_unit_test_setup(test_no_more_tensors_than_a_record_has_room_for, begin),
+        cmocka_unit_test_setup(test_lists_that_do_not_fit_tell_nothing, begin),
     };
     return cmocka_run_group_tests(tests, setup, NULL);
 }
