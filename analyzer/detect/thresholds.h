@@ -316,7 +316,8 @@
 #define LS_IDLE_BLOCK (64 << 10)
 /* Less than PyTorch's allocator takes from the driver at once is not worth a line. */
 #define LS_IDLE_BYTES (1 << 20)
-/* So many addresses are told of a launch, and not that there were more. */
+/* So many addresses are told of a launch at most, and not that there were more; of kernels over
+ * lists of tensors many more are, and that some are left out. */
 #define LS_USES_ARGUMENTS 8
 /* Up to 8,192 addresses that the host brings to the device: a table of rows, of matrices, a
  * structure with some. What is larger, or no multiple of an address, is data. */

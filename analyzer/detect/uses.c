@@ -96,7 +96,7 @@ struct call {
 
 static void end_call(struct reading *r, const struct call *c) {
     int64_t end_ns = c->start_ns + c->duration_ns;
-    bool known = !c->more && !c->array && c->arguments < LS_USES_ARGUMENTS;
+    bool known = !c->more && !c->array && c->arguments != LS_USES_ARGUMENTS;
     if (c->id == 0)
         return;
     r->uses->arrays += c->array;
