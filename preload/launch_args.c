@@ -123,18 +123,33 @@ void ls_launch_handle(const void *handle, bool is_kernel) {
     atomic_store(&kernel->stamp, 0);
 }
 
-/* The entry is this launch's kernel's from here on. False: another thread is at it. */
-static bool claim(struct kernel *kernel, const struct ls_launch *launch, uint64_t had) {
+/* What its name says that it is. */
+static void go_by_name(struct kernel *kernel, const struct ls_launch *launch) {
     const char *name = launch->name ? launch->name : ls_kernel_text(launch->function);
-    if (had == CLAIMED || !atomic_compare_exchange_strong(&kernel->stamp, &had, CLAIMED))
-        return false;
-    kernel->copy = name ? ls_copy_kernel_named(name) : (struct ls_copy_kernel){.form = 0};
-    kernel->list = name ? ls_list_kernel_named(name) : (struct ls_list_kernel){.lists = 0};
-    if (kernel->list.lists)
-        kernel->copy.form = LS_COPY_LISTS;
+    struct ls_copy_kernel copy = {.form = LS_COPY_NONE};
+    struct ls_list_kernel list = {.lists = 0};
+    if (name) {
+        copy = ls_copy_kernel_named(name);
+        list = ls_list_kernel_named(name);
+    }
+    if (list.lists)
+        copy.form = LS_COPY_LISTS;
+    kernel->copy = copy;
+    kernel->list = list;
     kernel->params = 0;
     for (uint32_t i = 0; i < SLOTS; i++)
         atomic_store_explicit(&kernel->slot[i], 0, memory_order_relaxed);
+}
+
+/* The entry is this launch's kernel's from here on. False: another thread is at it. Where it was
+ * the same kernel's, and only some library has gone, what is known stays: other threads are about
+ * to use it, and what was found unlike must not be believed again. Its sizes are asked for anew. */
+static bool claim(struct kernel *kernel, const struct ls_launch *launch, uint64_t had) {
+    bool same = (uint32_t)had == launch->number;
+    if (had == CLAIMED || !atomic_compare_exchange_strong(&kernel->stamp, &had, CLAIMED))
+        return false;
+    if (!same)
+        go_by_name(kernel, launch);
     atomic_store_explicit(&kernel->launches, 0, memory_order_relaxed);
     atomic_store_explicit(&kernel->checked, false, memory_order_relaxed);
     atomic_store_explicit(&kernel->sized, NOT_ASKED, memory_order_relaxed);
@@ -143,12 +158,13 @@ static bool claim(struct kernel *kernel, const struct ls_launch *launch, uint64_
 }
 
 /* One line for all kernels of a recording. */
-static void say_unlike(struct ls_thread *self, const struct kernel *kernel) {
+static void say_unlike(struct ls_thread *self, uint8_t form) {
     static _Atomic uint64_t said;
     uint64_t epoch = atomic_load(&ls_live->epoch);
     if (atomic_exchange(&said, epoch) == epoch)
         return;
-    static const char *const what[] = {
+    static const char what[][32] = {
+        [LS_COPY_NONE] = "",
         [LS_COPY_STRIDED] = "elementwise_kernel",
         [LS_COPY_STRIDED_CAST] = "elementwise_kernel with casts",
         [LS_COPY_DENSE] = "vectorized_elementwise_kernel",
@@ -158,16 +174,38 @@ static void say_unlike(struct ls_thread *self, const struct kernel *kernel) {
     };
     char text[160] = "kernels whose arguments do not lie as those of known versions of PyTorch are "
                      "told by their addresses alone: ";
-    strncat(text, what[kernel->copy.form], sizeof text - strlen(text) - 1);
+    if (form < sizeof what / sizeof *what)
+        strncat(text, what[form], sizeof text - strlen(text) - 1);
     ls_describe_coverage(self, "layouts", "partial", text);
 }
 
 /* ---- sizes ---- */
 
-static void know_sizes(struct ls_thread *self, struct kernel *kernel,
+/* The kernel has these sizes: does it look as its name says? */
+static void take_sizes(struct ls_thread *self, struct kernel *kernel,
+                       const struct ls_launch *launch, const uint16_t *size, uint32_t count) {
+    if (count && count == kernel->params && !memcmp(size, kernel->size, count * sizeof *size))
+        return;
+    if (kernel->params) /* another one's of the same name */
+        go_by_name(kernel, launch);
+    struct ls_list_kernel list = kernel->list;
+    uint8_t form = kernel->copy.form;
+    bool fits = form == LS_COPY_LISTS ? count && ls_list_kernel_fits(&list, size[0])
+                                      : ls_copy_kernel_fits(&kernel->copy, size, (uint8_t)count);
+    memcpy(kernel->size, size, count * sizeof *size);
+    kernel->params = (uint8_t)count;
+    kernel->list = list;
+    if (fits || form == LS_COPY_NONE)
+        return;
+    kernel->copy.form = LS_COPY_NONE;
+    say_unlike(self, form);
+}
+
+/* False: what the name says is not to be believed yet, since another thread is at it. */
+static bool know_sizes(struct ls_thread *self, struct kernel *kernel,
                        const struct ls_launch *launch) {
     if (atomic_load_explicit(&ls_capturing, memory_order_relaxed) > 0 || self->in_callback)
-        return; /* a later launch asks */
+        return true; /* a later launch asks */
     enum ls_size_source source =
         launch->kind == LS_LAUNCH_KERNEL ? LS_SIZES_OF_KERNEL
         : launch->kind == LS_LAUNCH_STUB
@@ -175,20 +213,15 @@ static void know_sizes(struct ls_thread *self, struct kernel *kernel,
             : (enum ls_size_source)atomic_load_explicit(&kernel->origin, memory_order_relaxed);
     uint64_t stamp = stamp_of(launch->number), had = stamp;
     if (!atomic_compare_exchange_strong(&kernel->stamp, &had, CLAIMED))
-        return;
+        return false;
+    uint16_t size[LS_PARAMS_MOST];
     int count = source == LS_SIZES_OF_NONE
                     ? -1
-                    : ls_launch_sizes(source, launch->function, launch->caller, kernel->size);
-    kernel->params = (uint8_t)(count > 0 ? count : 0);
-    bool fits = kernel->copy.form == LS_COPY_LISTS
-                    ? kernel->params && ls_list_kernel_fits(&kernel->list, kernel->size[0])
-                    : ls_copy_kernel_fits(&kernel->copy, kernel->size, kernel->params);
-    if (!fits)
-        say_unlike(self, kernel);
-    if (!fits)
-        kernel->copy.form = LS_COPY_NONE;
-    atomic_store_explicit(&kernel->sized, count > 0 ? KNOWN : UNKNOWN, memory_order_relaxed);
+                    : ls_launch_sizes(source, launch->function, launch->caller, size);
+    take_sizes(self, kernel, launch, size, count > 0 ? (uint32_t)count : 0);
+    atomic_store_explicit(&kernel->sized, count > 0 ? KNOWN : UNKNOWN, memory_order_release);
     atomic_store_explicit(&kernel->stamp, stamp, memory_order_release);
+    return true;
 }
 
 /* ---- addresses ---- */
@@ -303,6 +336,8 @@ static void scan_buffer(struct ls_thread *self, struct kernel *kernel, void *con
 /* What stands in no list first: results, factors, a norm. */
 static enum ls_copy_result tell_lists(struct ls_thread *self, struct kernel *kernel,
                                       const struct ls_launch *launch) {
+    if (!kernel->list.tensors) /* its size is not known yet */
+        return LS_COPY_ELSEWHERE;
     for (uint32_t i = 1; i < kernel->params; i++)
         if (kernel->size[i] >= 8 && launch->args[i])
             look_through(self, kernel, i, launch->args[i], kernel->size[i]);
@@ -311,20 +346,24 @@ static enum ls_copy_result tell_lists(struct ls_thread *self, struct kernel *ker
                : LS_COPY_UNLIKE;
 }
 
-/* False: it is to be scanned, like any other kernel. */
+/* False: it is to be scanned, like any other kernel. The form is looked at once: another thread may
+ * find it unlike meanwhile. */
 static bool tell_copy(struct ls_thread *self, struct kernel *kernel,
                       const struct ls_launch *launch) {
     bool first = !atomic_load_explicit(&kernel->checked, memory_order_relaxed);
-    switch (kernel->copy.form == LS_COPY_LISTS
+    struct ls_copy_kernel copy = kernel->copy;
+    if (copy.form == LS_COPY_NONE)
+        return false;
+    switch (copy.form == LS_COPY_LISTS
                 ? tell_lists(self, kernel, launch)
-                : ls_copy_kernel_tell(self, &kernel->copy, launch->args, launch->grid_y, first)) {
+                : ls_copy_kernel_tell(self, &copy, launch->args, launch->grid_y, first)) {
     case LS_COPY_TOLD:
         if (first)
             atomic_store_explicit(&kernel->checked, true, memory_order_relaxed);
         return true;
     case LS_COPY_UNLIKE:
-        say_unlike(self, kernel);
         kernel->copy.form = LS_COPY_NONE;
+        say_unlike(self, copy.form);
         return false;
     default:
         return false;
@@ -340,12 +379,14 @@ void ls_launch_operands_of(struct ls_thread *self, const struct ls_launch *launc
     uint64_t stamp = atomic_load_explicit(&kernel->stamp, memory_order_acquire);
     if (__builtin_expect(stamp != stamp_of(launch->number), 0) && !claim(kernel, launch, stamp))
         return;
-    enum sized sized = (enum sized)atomic_load_explicit(&kernel->sized, memory_order_relaxed);
+    enum sized sized = (enum sized)atomic_load_explicit(&kernel->sized, memory_order_acquire);
     if (__builtin_expect(sized == NOT_ASKED, 0) && launch->args) {
         int saved = errno;
-        know_sizes(self, kernel, launch);
+        bool known = know_sizes(self, kernel, launch);
         errno = saved;
-        sized = (enum sized)atomic_load_explicit(&kernel->sized, memory_order_relaxed);
+        if (!known)
+            return;
+        sized = (enum sized)atomic_load_explicit(&kernel->sized, memory_order_acquire);
     }
     if (kernel->copy.form && launch->args && tell_copy(self, kernel, launch))
         return;

@@ -305,6 +305,34 @@ static void test_a_form_that_was_given_up_reads_nothing(void **state) {
     assert_int_equal(self.operand_count, 0);
 }
 
+static uint32_t told_of(const char *function, struct closure *closure) {
+    int32_t count = 96 * 64;
+    void *args[] = {&count, closure};
+    self.operand_count = 0;
+    ls_launch_operands(&self, &(struct ls_launch){.function = function,
+                                                  .args = args,
+                                                  .name = STRIDED,
+                                                  .number = 5,
+                                                  .kind = LS_LAUNCH_DRIVER});
+    return self.operand_count;
+}
+
+/* That some library has gone makes no known kernel another one: threads that are about to read by
+ * what was known, and not by the name, would run into what is not there. */
+static void test_what_was_found_unlike_stays_so(void **state) {
+    (void)state;
+    struct closure good = transpose(), bad = good;
+    bad.size[0][1] ^= 5;
+    assert_int_equal(told_of("g", &good), 2);
+    assert_int_equal(told_of("h", &bad), 0);
+    assert_int_equal(told_of("h", &good), 0);
+    ls_launch_forget();
+    assert_int_equal(told_of("h", &good), 0);
+    assert_int_equal(told_of("g", &good), 2);
+    ls_launch_handle("h", false); /* another kernel */
+    assert_int_equal(told_of("h", &good), 2);
+}
+
 static void test_without_sizes_nothing_is_looked_at(void **state) {
     (void)state;
     uint64_t value = DEVICE;
@@ -471,6 +499,7 @@ int main(void) {
                                begin),
         cmocka_unit_test_setup(test_a_handle_that_comes_again_is_another_kernel, begin),
         cmocka_unit_test_setup(test_a_form_that_was_given_up_reads_nothing, begin),
+        cmocka_unit_test_setup(test_what_was_found_unlike_stays_so, begin),
         cmocka_unit_test_setup(test_without_sizes_nothing_is_looked_at, begin),
         cmocka_unit_test_setup(test_extras_that_are_not_known_end_the_look, begin),
         cmocka_unit_test_setup(test_names_of_lists, begin),
