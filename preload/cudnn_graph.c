@@ -8,6 +8,7 @@
 
 #include "cudnn_node.h"
 #include "operand.h"
+#include "spool.h"
 
 /* Those that lead to the graph: they need no block, their number is a list's from the first. */
 static bool leads_to_graph(int type) {
@@ -103,6 +104,8 @@ void ls_cudnn_finalized(int status, const void *descriptor) {
     if (block) {
         number = ls_cudnn_close(type, block);
         ls_cudnn_block_give(LS_CUDNN_NUMBER(word));
+    } else if (!is_pack(word) && !leads_to_graph(type)) {
+        number = LS_CUDNN_LIST_NO_ROOM; /* there was none for what it was given */
     }
     ls_descriptor_put(descriptor, LS_CUDNN_WORD(type, true, number));
 }
@@ -139,10 +142,12 @@ void ls_cudnn_execute(struct ls_thread *self, const void *plan, const void *pack
     uint32_t given = pack->uids < pack->addresses ? pack->uids : pack->addresses, from = 0;
     if (given > LS_CUDNN_ITEMS)
         given = LS_CUDNN_ITEMS;
-    uint32_t items =
-        LS_CUDNN_TYPE(ls_cudnn_word(plan)) == LS_CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR
-            ? ls_cudnn_list(ls_cudnn_list_of(plan), &item)
-            : 0;
+    uint32_t list = LS_CUDNN_TYPE(ls_cudnn_word(plan)) == LS_CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR
+                        ? ls_cudnn_list_of(plan)
+                        : 0;
+    uint32_t items = ls_cudnn_list(list, &item);
+    if (list == LS_CUDNN_LIST_NO_ROOM)
+        ls_spool_lost(self, LS_LOST_SHAPES, 1);
     for (uint32_t i = 0; i < items; i++) {
         bool setting = item[i].flags & LS_CUDNN_SETTING;
         int at = setting ? -1 : place_of(pack, given, item[i].uid, from);

@@ -11,9 +11,9 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
-#define LISTS_MOST (1u << 15)
+#define LISTS_MOST (1u << 16)
 #define SLOTS (2 * LISTS_MOST) /* of the hash table: never more than half full */
-#define BYTES_MOST (8u << 20)  /* of the lists themselves */
+#define BYTES_MOST (32u << 20) /* of the lists themselves */
 
 struct kept {
     uint64_t hash;
@@ -45,19 +45,19 @@ static struct store *store(void) {
     return there;
 }
 
-/* A number of its own for the list; 0: no room. */
+/* A number of its own for the list, or LS_CUDNN_LIST_NO_ROOM. */
 static uint32_t keep(struct store *in, const struct ls_cudnn_item *item, uint32_t count,
                      uint64_t hash) {
     uint32_t size = (uint32_t)(sizeof(struct kept) + count * sizeof *item);
     uint32_t at = atomic_load(&in->bytes);
     do
         if (BYTES_MOST - at < size)
-            return 0;
+            return LS_CUDNN_LIST_NO_ROOM;
     while (!atomic_compare_exchange_weak(&in->bytes, &at, at + size));
     uint32_t number = atomic_load(&in->numbers);
     do
         if (number + 1 >= LISTS_MOST)
-            return 0;
+            return LS_CUDNN_LIST_NO_ROOM;
     while (!atomic_compare_exchange_weak(&in->numbers, &number, number + 1));
     struct kept *kept = (void *)(in->room + at);
     kept->hash = hash;
@@ -71,7 +71,7 @@ uint32_t ls_cudnn_list_number(const struct ls_cudnn_item *item, uint32_t count) 
     struct store *in = store();
     size_t size = count * sizeof *item;
     if (!in || count > LS_CUDNN_ITEMS)
-        return 0;
+        return LS_CUDNN_LIST_NO_ROOM;
     uint64_t hash = XXH3_64bits_withSeed(item, size, count);
     uint32_t own = 0;
     for (uint32_t i = (uint32_t)hash;; i++) {
@@ -80,7 +80,7 @@ uint32_t ls_cudnn_list_number(const struct ls_cudnn_item *item, uint32_t count) 
         if (!number) {
             if (!own)
                 own = keep(in, item, count, hash);
-            if (!own || atomic_compare_exchange_strong(slot, &number, own))
+            if (own == LS_CUDNN_LIST_NO_ROOM || atomic_compare_exchange_strong(slot, &number, own))
                 return own;
         } /* else, or where another thread was faster: `number` is what lies there */
         const struct kept *kept = atomic_load_explicit(&in->at[number], memory_order_acquire);

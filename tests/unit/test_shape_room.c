@@ -1,6 +1,6 @@
 /*
- * test_shape_room.c - more shapes than there is room for: known ones stay known, and what is told
- * of the others is counted, not passed over.
+ * test_shape_room.c - more shapes, or descriptors of cuDNN's, than there is room for: known ones
+ * stay known, and what is told of the others is counted, not passed over.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -10,6 +10,8 @@
 
 #include <cmocka.h>
 
+#include "cudnn_graph.h"
+#include "cudnn_node.h"
 #include "operand.h"
 #include "shape.h"
 #include "state.h"
@@ -59,9 +61,44 @@ static void test_more_shapes_than_there_is_room_for(void **state) {
     assert_int_equal(header.lost[LS_LOST_SHAPES], 2);
 }
 
+/* A finished descriptor that was given another one. */
+static void *linked(uintptr_t at, int type, int attribute, void *given) {
+    void *descriptor = (void *)(0x700000000000 + 64 * at);
+    ls_cudnn_created(0, type, &descriptor);
+    if (given)
+        ls_cudnn_set(0, descriptor, attribute, LS_CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &given);
+    ls_cudnn_finalized(0, descriptor);
+    return descriptor;
+}
+
+static void *plan_of(uintptr_t at) {
+    void *graph = linked(at, LS_CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR, 0, NULL);
+    void *engine = linked(at + 1, LS_CUDNN_BACKEND_ENGINE_DESCRIPTOR,
+                          LS_CUDNN_ATTR_ENGINE_OPERATION_GRAPH, graph);
+    void *config = linked(at + 2, LS_CUDNN_BACKEND_ENGINECFG_DESCRIPTOR,
+                          LS_CUDNN_ATTR_ENGINECFG_ENGINE, engine);
+    return linked(at + 3, LS_CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR,
+                  LS_CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, config);
+}
+
+/* Operations that are set up and never finished hold all the room there is. */
+static void test_a_plan_of_a_graph_without_room(void **state) {
+    (void)state;
+    uint64_t before = header.lost[LS_LOST_SHAPES];
+    ls_cudnn_execute(&self, plan_of(1), NULL);
+    assert_int_equal(header.lost[LS_LOST_SHAPES], before);
+    for (uintptr_t i = 0; i < 20000; i++) {
+        void *descriptor = (void *)(0x710000000000 + 64 * i);
+        ls_cudnn_created(0, LS_CUDNN_BACKEND_TENSOR_DESCRIPTOR, &descriptor);
+    }
+    ls_cudnn_execute(&self, plan_of(11), NULL);
+    assert_int_equal(header.lost[LS_LOST_SHAPES], before + 1);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_more_shapes_than_there_is_room_for),
+        cmocka_unit_test(test_a_plan_of_a_graph_without_room),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
