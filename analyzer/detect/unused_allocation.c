@@ -14,9 +14,9 @@ static void tell(struct ls_detect *d, const struct ls_detector *self, const stru
     struct ls_finding *f = ls_idle_finding(d, self->kind, idle);
     bool never = idle->at[0].span->end_ns == LS_NEVER;
     char *matter = ls_idle_matter(idle);
-    f->title = ls_format("%s in %s that nothing used, from the allocation to the %s%s",
+    f->title = ls_format("%s in %s %s that nothing used, from the allocation to the %s%s",
                          ls_human_bytes(&a, f->bytes), ls_human_count(&b, f->count),
-                         never ? "end" : "free", matter);
+                         ls_plural(f->count, "block", "blocks"), never ? "end" : "free", matter);
     json_object_set_new(
         f->evidence, "why",
         json_string("No copy, memset, library's call or kernel was given an address in it."));

@@ -1,6 +1,6 @@
 """Memory that lies idle, and memory that only seems to.
 
-Usage: idle_memory.py unused | early | late | busy | graph | many | brief | elsewhere
+Usage: idle_memory.py unused | early | late | busy | graph | lists | many | brief | elsewhere
 Prints the bytes that lie idle at the peak (idle=), and what the loop holds.
 """
 
@@ -83,14 +83,24 @@ def graph(model, batch):
     return 0
 
 
-def many(model, batch):
-    """A launch with more addresses than are told of may use it, too."""
-    spare = buffer()
-    list_of = [torch.zeros(64, device="cuda") for _ in range(24)]
+def in_lists(model, batch, tensors):
+    spare = torch.empty(WEIGHT // 4, device="cuda")  # SITE: beside lists
+    list_of = [torch.zeros(64, device="cuda") for _ in range(tensors)]
     for _ in range(STEPS):
         loop(model, batch, 1)
         torch._foreach_add_(list_of, list_of)
     del spare
+
+
+def lists(model, batch):
+    """All tensors of a list are told, and it is none of them."""
+    in_lists(model, batch, 24)
+    return WEIGHT
+
+
+def many(model, batch):
+    """A launch with more addresses than are told of may use it, too."""
+    in_lists(model, batch, 100)
     return 0
 
 
@@ -121,7 +131,8 @@ def main(how):
     model = nn.Linear(512, 512, bias=False).cuda()
     batch = torch.zeros(256, 512, device="cuda")
     loop(model, batch, 3)
-    idle = {f.__name__: f for f in (unused, early, late, busy, graph, many, brief, elsewhere)}[how](model, batch)
+    modes = unused, early, late, busy, graph, lists, many, brief, elsewhere
+    idle = {f.__name__: f for f in modes}[how](model, batch)
     torch.cuda.synchronize()
     print(f"idle={idle}")
 

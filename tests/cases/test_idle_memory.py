@@ -21,13 +21,18 @@ def whole(case, kind, bytes_, marker, function):
     assert evidence["steps"] >= 2 and evidence["memory"] == "blocks" and evidence["confidence"] == "linked"
     case.at(found, "idle_memory.py", marker, function)
     case.none(*(k for k in IDLE if k != kind))
-    case.only(kind)
+    # A loaded machine makes the one copy at the start as slow as it likes.
+    assert {f["kind"] for f in case.above_info()} - {"pageable-copy"} == {kind}, case.summary()
     return found
 
 
 def test_nothing_used_it(case):
     found = whole(case, "unused-allocation", idle(case, "unused"), "spare", "unused")
     assert found["evidence"]["rows"][0]["uses"] == 0 and found["count"] == 1
+
+
+def test_lists_of_tensors_are_seen_through(case):
+    whole(case, "unused-allocation", idle(case, "lists"), "beside lists", "in_lists")
 
 
 def test_made_early(case):
