@@ -16,27 +16,32 @@
 #include "products.h"
 #include "thresholds.h"
 
+/* One line's products of one type and shape, or of all shapes: a finding. */
 struct degraded {
     int64_t stack;
-    const struct ls_product_shape *shape;
-    char *site, *kernel;
-    int64_t calls, kernels, ns;
+    const struct ls_product_shape *shape; /* of a line the one that costs most */
+    size_t line;
+    char *kernel; /* a line's: its shape's */
+    int64_t calls, kernels, ns, gain_ns;
+    int64_t shapes, shape_gain_ns; /* a line's: how many, and what the shown one costs */
 };
 
 struct looking {
     struct ls_detect *d;
-    struct degraded *at;
-    size_t count, room;
+    struct ls_product_lines lines;
+    struct degraded *at; /* by part's number */
+    size_t room;
 };
 
 static struct degraded *of(struct looking *look, const struct ls_product_call *call) {
-    for (size_t i = 0; i < look->count; i++)
-        if (look->at[i].stack == call->stack && look->at[i].shape == call->shape)
-            return &look->at[i];
-    look->at = ls_room(look->at, look->count, &look->room, sizeof *look->at);
-    look->at[look->count] = (struct degraded){
-        .stack = call->stack, .shape = call->shape, .site = ls_site_of(look->d->db, call->stack)};
-    return &look->at[look->count++];
+    size_t known = look->lines.parts.count;
+    struct ls_product_place place = ls_product_place(&look->lines, call);
+    if (place.part == known) {
+        look->at = ls_room(look->at, known, &look->room, sizeof *look->at);
+        look->at[known] =
+            (struct degraded){.stack = call->stack, .shape = call->shape, .line = place.line};
+    }
+    return &look->at[place.part];
 }
 
 static int by_number(const void *x, const void *y) {
@@ -94,22 +99,44 @@ static int read_runs(struct looking *look, const struct ls_product_call **list, 
     return rc == SQLITE_DONE ? SQLITE_OK : rc;
 }
 
-static void add(struct ls_detect *d, const struct ls_detector *self, const struct degraded *x) {
-    struct ls_human calls, kernels, saved;
-    const struct ls_product_shape *s = x->shape;
+/* To the line's. */
+static void add_shape(struct degraded *line, const struct degraded *x) {
     int64_t launches = (x->kernels - x->calls) * LS_KERNEL_NS;
+    int64_t gain = launches < x->ns ? launches : x->ns;
+    if (!line->shape || ls_product_heavier(gain, x->shape, line->shape_gain_ns, line->shape)) {
+        line->stack = x->stack;
+        line->shape = x->shape;
+        line->kernel = x->kernel;
+        line->shape_gain_ns = gain;
+    }
+    line->shapes++;
+    line->calls += x->calls;
+    line->kernels += x->kernels;
+    line->ns += x->ns;
+    line->gain_ns += gain;
+}
+
+static char *title_of(const struct degraded *x) {
+    struct ls_human calls, kernels, saved;
+    char *words = ls_product_words(x->shape, x->shapes);
+    char *title =
+        ls_format("%s batched %s of %lld matrices (%s, %s) ran as %s kernels, one for each matrix "
+                  "or so: %s could be saved",
+                  ls_human_count(&calls, x->calls), ls_plural(x->calls, "product", "products"),
+                  (long long)x->shape->batch, words, x->shape->dtype,
+                  ls_human_count(&kernels, x->kernels), ls_human_ns(&saved, x->gain_ns));
+    free(words);
+    return title;
+}
+
+static void add(struct ls_detect *d, const struct ls_detector *self, const struct degraded *x) {
     struct ls_finding *f = ls_finding_add(d, self->kind);
     f->count = x->calls;
     f->time_ns = x->ns;
-    f->gain_ns = launches < x->ns ? launches : x->ns;
+    f->gain_ns = x->gain_ns;
     f->severity = ls_severity_of(d, f->gain_ns);
-    f->site = ls_copied(x->site);
-    f->title =
-        ls_format("%s batched %s of %lld matrices (%lld x %lld x %lld, %s) ran as %s kernels, one "
-                  "for each matrix or so: %s could be saved",
-                  ls_human_count(&calls, x->calls), ls_plural(x->calls, "product", "products"),
-                  (long long)s->batch, (long long)s->m, (long long)s->n, (long long)s->k, s->dtype,
-                  ls_human_count(&kernels, x->kernels), ls_human_ns(&saved, f->gain_ns));
+    f->site = ls_site_of(d->db, x->stack);
+    f->title = title_of(x);
     f->advice = ls_copied(
         "The library has no batched kernel for this one. What brings it back: matrices that lie "
         "evenly apart (one contiguous tensor, the strided form), leading dimensions and addresses at "
@@ -122,16 +149,25 @@ static void add(struct ls_detect *d, const struct ls_detector *self, const struc
     ls_finding_basis(f, true, "GPU",
                      "one kernel does the whole batch, and the rest of the time stays");
     json_object_set_new(f->evidence, "confidence", json_string("seen"));
-    json_object_update_new(f->evidence,
-                           json_pack("{s:o, s:I, s:f, s:o}", "product", ls_product_json(s),
-                                     "kernels", (json_int_t)x->kernels, "kernels_per_call",
-                                     (double)x->kernels / (double)x->calls, "kernel",
-                                     ls_json_text(x->kernel ? x->kernel : "unknown")));
+    json_object_update_new(
+        f->evidence, json_pack("{s:o, s:I, s:I, s:f, s:o}", "product", ls_product_json(x->shape),
+                               "shapes", (json_int_t)x->shapes, "kernels", (json_int_t)x->kernels,
+                               "kernels_per_call", (double)x->kernels / (double)x->calls, "kernel",
+                               ls_json_text(x->kernel ? x->kernel : "unknown")));
     ls_finding_gpu_share(d, f, x->ns);
 }
 
+static void add_lines(struct looking *look, const struct ls_detector *self) {
+    struct degraded *line = ls_new(look->lines.lines.count, sizeof *line);
+    for (size_t i = 0; i < look->lines.parts.count; i++)
+        add_shape(&line[look->at[i].line], &look->at[i]);
+    for (size_t i = 0; i < look->lines.lines.count; i++)
+        add(look->d, self, &line[i]);
+    free(line);
+}
+
 static int run(struct ls_detect *d, const struct ls_detector *self) {
-    struct looking look = {.d = d};
+    struct looking look = {.d = d, .lines.sites.db = d->db};
     const struct ls_products *products = ls_detect_products(d);
     size_t count = 0;
     if (!products)
@@ -142,13 +178,12 @@ static int run(struct ls_detect *d, const struct ls_detector *self) {
         ls_detect_skip(d, self->kind, "no runs of kernels are in this trace");
     else if (count)
         rc = read_runs(&look, list, count);
-    for (size_t i = 0; i < look.count; i++) {
-        if (rc == SQLITE_OK)
-            add(d, self, &look.at[i]);
-        free(look.at[i].site);
+    if (rc == SQLITE_OK)
+        add_lines(&look, self);
+    for (size_t i = 0; i < look.lines.parts.count; i++)
         free(look.at[i].kernel);
-    }
     free(look.at);
+    ls_product_lines_free(&look.lines);
     free(list);
     return rc;
 }

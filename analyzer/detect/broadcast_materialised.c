@@ -87,7 +87,7 @@ static int run(struct ls_detect *d, const struct ls_detector *self) {
     const struct ls_flow *flow = ls_detect_flow(d);
     struct ls_relayouts_list list;
     if (!flow)
-        return sqlite3_errcode(d->db);
+        return SQLITE_ERROR;
     if (!ls_relayouts_known(d, flow, self->kind))
         return SQLITE_OK;
     int rc = ls_relayouts_read(d, flow, wanted, NULL, &list);

@@ -221,7 +221,7 @@ static void add(struct looking *look, const struct ls_detector *self, const stru
 static int run(struct ls_detect *d, const struct ls_detector *self) {
     struct looking look = {.d = d, .flow = ls_detect_flow(d)};
     if (!look.flow)
-        return sqlite3_errcode(d->db);
+        return SQLITE_ERROR;
     int rc = read_all(&look);
     int64_t bytes = 0;
     for (size_t i = 0; i < look.buckets; i++)

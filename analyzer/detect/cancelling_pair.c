@@ -129,7 +129,7 @@ static int run(struct ls_detect *d, const struct ls_detector *self) {
     const struct ls_flow *flow = ls_detect_flow(d);
     struct ls_relayouts_list list;
     if (!flow)
-        return sqlite3_errcode(d->db);
+        return SQLITE_ERROR;
     if (!ls_relayouts_known(d, flow, self->kind))
         return SQLITE_OK;
     bool *is_pair = ls_new(flow->count, sizeof *is_pair), *is_part = ls_new(flow->count, 1);

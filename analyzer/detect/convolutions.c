@@ -10,12 +10,14 @@
 #include "../json_text.h"
 #include "../query.h"
 #include "../room.h"
+#include "by_site.h"
 #include "flow_shape.h"
 
 /* One call, while its operands come. */
 struct taking {
     const struct ls_flow *flow;
     struct ls_convolutions *made;
+    struct ls_numbers layers;
     size_t layer_room, call_room;
     struct ls_conv_layer now;
     struct ls_conv_call call;
@@ -86,20 +88,16 @@ static double flops_of(const struct ls_conv_layer *l) {
     return 2.0 * (double)l->y->elements * (double)l->w->elements / (double)l->w->size[0];
 }
 
-static bool same(const struct ls_conv_layer *x, const struct ls_conv_layer *y) {
-    return x->stack == y->stack && x->api == y->api && x->x == y->x && x->w == y->w &&
-           x->y == y->y && x->setting == y->setting && x->pass == y->pass;
-}
-
-/* Few layers, and the one of a loop's next turn is near the last one's place. */
+/* The number of the layer that the call is of. */
 static size_t layer_of(struct taking *t) {
     struct ls_convolutions *made = t->made;
-    size_t from = made->calls ? made->call[made->calls - 1].layer + 1 : 0;
-    for (size_t i = 0; i < made->layers; i++) {
-        size_t at = (from + i) % made->layers;
-        if (same(&made->layer[at], &t->now))
-            return at;
-    }
+    const struct {
+        int64_t stack, api, setting, pass;
+        const struct ls_flow_shape *x, *w, *y;
+    } key = {t->now.stack, t->now.api, t->now.setting, t->now.pass, t->now.x, t->now.w, t->now.y};
+    size_t at = ls_number_of(&t->layers, &key, sizeof key);
+    if (at < made->layers)
+        return at;
     made->layer = ls_room(made->layer, made->layers, &t->layer_room, sizeof *made->layer);
     made->layer[made->layers] = t->now;
     made->layer[made->layers].layouts = layouts_of(&t->now);
@@ -223,7 +221,9 @@ const struct ls_convolutions *ls_detect_convolutions(struct ls_detect *d) {
     t.made = d->convolutions = ls_new(1, sizeof *t.made);
     if (!ls_query_int(d->db, 0, "SELECT 1 FROM shape WHERE kind = 'convolution' LIMIT 1"))
         return t.made;
-    if (read_calls(&t, d->db) != SQLITE_OK) {
+    int rc = read_calls(&t, d->db);
+    ls_numbers_free(&t.layers);
+    if (rc != SQLITE_OK) {
         ls_convolutions_free(t.made);
         return d->convolutions = NULL;
     }

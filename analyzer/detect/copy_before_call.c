@@ -169,7 +169,7 @@ static int look(struct ls_detect *d, const struct ls_flow *flow, const struct ls
 static int run(struct ls_detect *d, const struct ls_detector *self) {
     const struct ls_flow *flow = ls_detect_flow(d);
     if (!flow)
-        return sqlite3_errcode(d->db);
+        return SQLITE_ERROR;
     if (!ls_relayouts_known(d, flow, self->kind))
         return SQLITE_OK;
     int rc = look(d, flow, self, false);

@@ -26,15 +26,16 @@ struct written {
     UT_hash_handle hh;
 };
 
-/* All rows of one stack and shape. */
+/* All rows of one line, type and shape, or of all shapes: a finding. */
 struct loop {
-    char *site;
     int64_t stack;
-    const struct ls_product_shape *shape;
+    const struct ls_product_shape *shape; /* of a line the one that costs most */
+    size_t line;
     int64_t count, rows, longest, copies;
-    int64_t timed, gpu_ns, host_ns;
-    bool same_a, same_b; /* in all rows one of the matrices was the same one throughout */
-    bool even;           /* in all rows the addresses are evenly apart */
+    int64_t timed, gpu_ns, host_ns, gain_ns;
+    int64_t shapes, shape_gain_ns; /* a line's: how many, and what the shown one costs */
+    bool same_a, same_b;           /* in all rows one of the matrices was the same one throughout */
+    bool even;                     /* in all rows the addresses are evenly apart */
 };
 
 struct looking {
@@ -43,8 +44,9 @@ struct looking {
     const struct ls_products *products;
     sqlite3_stmt *between;
     struct written *written;
-    struct loop *loop;
-    size_t loops, room;
+    struct ls_product_lines lines;
+    struct loop *loop; /* by part's number */
+    size_t room;
 };
 
 /* ---- rows ---- */
@@ -160,18 +162,18 @@ static size_t row_end(struct looking *look, size_t first, int64_t *copies) {
 /* ---- loops ---- */
 
 static struct loop *loop_of(struct looking *look, const struct ls_product_call *call) {
-    for (size_t i = 0; i < look->loops; i++)
-        if (look->loop[i].stack == call->stack && look->loop[i].shape == call->shape)
-            return &look->loop[i];
-    look->loop = ls_room(look->loop, look->loops, &look->room, sizeof *look->loop);
-    struct loop *made = &look->loop[look->loops++];
-    *made = (struct loop){.site = ls_site_of(look->d->db, call->stack),
-                          .stack = call->stack,
-                          .shape = call->shape,
-                          .same_a = true,
-                          .same_b = true,
-                          .even = true};
-    return made;
+    size_t known = look->lines.parts.count;
+    struct ls_product_place place = ls_product_place(&look->lines, call);
+    if (place.part == known) {
+        look->loop = ls_room(look->loop, known, &look->room, sizeof *look->loop);
+        look->loop[known] = (struct loop){.stack = call->stack,
+                                          .shape = call->shape,
+                                          .line = place.line,
+                                          .same_a = true,
+                                          .same_b = true,
+                                          .even = true};
+    }
+    return &look->loop[place.part];
 }
 
 static void take_row(struct looking *look, size_t first, size_t end, int64_t copies) {
@@ -200,7 +202,49 @@ static bool small(const struct loop *l) {
     return ls_product_flops(l->shape) <= LS_GEMM_SMALL_FLOPS;
 }
 
+/* What one call for each row would save: launches, and no more than the host's time. */
+static int64_t gain_of(const struct loop *l) {
+    int64_t launches = (l->count - l->rows + l->copies) * LS_ASYNC_LAUNCH_NS;
+    return launches < l->host_ns ? launches : l->host_ns;
+}
+
+/* To the line's. */
+static void add_shape(struct loop *line, const struct loop *l) {
+    int64_t gain = gain_of(l);
+    bool first = !line->shape;
+    if (first || ls_product_heavier(gain, l->shape, line->shape_gain_ns, line->shape)) {
+        line->stack = l->stack;
+        line->shape = l->shape;
+        line->shape_gain_ns = gain;
+    }
+    line->shapes++;
+    line->count += l->count;
+    line->rows += l->rows;
+    line->longest = l->longest > line->longest ? l->longest : line->longest;
+    line->copies += l->copies;
+    line->timed += l->timed;
+    line->gpu_ns += l->gpu_ns;
+    line->host_ns += l->host_ns;
+    line->gain_ns += gain;
+    line->same_a = (first || line->same_a) && l->same_a;
+    line->same_b = (first || line->same_b) && l->same_b;
+    line->even = (first || line->even) && l->even;
+}
+
 /* ---- the finding ---- */
+
+static char *title_of(const struct loop *l) {
+    struct ls_human count, saved, rows;
+    char *words = ls_product_words(l->shape, l->shapes);
+    char *title = ls_format(
+        "%s %sproducts of %s (%s) one by one, up to %lld %sin a row, in %s %s: one "
+        "batched call for each would save about %s",
+        ls_human_count(&count, l->count), l->shapes > 1 ? "" : "equal ", words, l->shape->dtype,
+        (long long)l->longest, l->shapes > 1 ? "equal ones " : "", ls_human_count(&rows, l->rows),
+        ls_plural(l->rows, "loop", "loops"), ls_human_ns(&saved, l->gain_ns));
+    free(words);
+    return title;
+}
 
 static char *advice_of(const struct loop *l) {
     if (l->same_a || l->same_b)
@@ -221,23 +265,14 @@ static char *advice_of(const struct loop *l) {
 
 static void add(struct looking *look, const struct ls_detector *self, const struct loop *l) {
     struct ls_detect *d = look->d;
-    const struct ls_product_shape *s = l->shape;
-    struct ls_human count, saved, rows;
-    int64_t launches = (l->count - l->rows + l->copies) * LS_ASYNC_LAUNCH_NS;
-    int64_t gain = launches < l->host_ns ? launches : l->host_ns;
     int64_t steps = ls_query_int(d->db, 0, "SELECT COUNT(*) FROM step");
     struct ls_finding *f = ls_finding_add(d, self->kind);
     f->count = l->count;
     f->time_ns = l->host_ns;
-    f->gain_ns = gain;
-    f->severity = ls_severity_of(d, gain);
-    f->site = ls_copied(l->site);
-    f->title =
-        ls_format("%s equal products of %lld x %lld x %lld (%s) one by one, up to %lld in a row, "
-                  "in %s %s: one batched call for each would save about %s",
-                  ls_human_count(&count, l->count), (long long)s->m, (long long)s->n,
-                  (long long)s->k, s->dtype, (long long)l->longest, ls_human_count(&rows, l->rows),
-                  ls_plural(l->rows, "loop", "loops"), ls_human_ns(&saved, gain));
+    f->gain_ns = l->gain_ns;
+    f->severity = ls_severity_of(d, f->gain_ns);
+    f->site = ls_site_of(d->db, l->stack);
+    f->title = title_of(l);
     f->advice = advice_of(l);
     json_object_set_new(
         f->evidence, "why",
@@ -249,13 +284,24 @@ static void add(struct looking *look, const struct ls_detector *self, const stru
         "each further call of a row costs a launch, and the host is what is waited for");
     json_object_set_new(f->evidence, "confidence", json_string("linked"));
     json_object_update_new(
-        f->evidence, json_pack("{s:o, s:I, s:I, s:f, s:o, s:I, s:b, s:b, s:b, s:I}", "product",
-                               ls_product_json(s), "rows", (json_int_t)l->rows, "longest",
-                               (json_int_t)l->longest, "per_step",
+        f->evidence, json_pack("{s:o, s:I, s:I, s:I, s:f, s:o, s:I, s:b, s:b, s:b, s:I}", "product",
+                               ls_product_json(l->shape), "shapes", (json_int_t)l->shapes, "rows",
+                               (json_int_t)l->rows, "longest", (json_int_t)l->longest, "per_step",
                                steps ? (double)l->count / (double)steps : 0.0, "gpu_ns",
                                l->timed ? json_integer(l->gpu_ns) : json_null(), "host_ns",
                                (json_int_t)l->host_ns, "same_a", l->same_a, "same_b", l->same_b,
                                "evenly_apart", l->even, "copies_between", (json_int_t)l->copies));
+}
+
+static void add_lines(struct looking *look, const struct ls_detector *self) {
+    struct loop *line = ls_new(look->lines.lines.count, sizeof *line);
+    for (size_t i = 0; i < look->lines.parts.count; i++)
+        if (small(&look->loop[i]))
+            add_shape(&line[look->loop[i].line], &look->loop[i]);
+    for (size_t i = 0; i < look->lines.lines.count; i++)
+        if (line[i].shapes)
+            add(look, self, &line[i]);
+    free(line);
 }
 
 static void look_for(struct looking *look, const struct ls_detector *self) {
@@ -273,16 +319,13 @@ static void look_for(struct looking *look, const struct ls_detector *self) {
             take_row(look, i, end, copies);
         i = end;
     }
-    for (size_t i = 0; i < look->loops; i++) {
-        if (small(&look->loop[i]))
-            add(look, self, &look->loop[i]);
-        free(look->loop[i].site);
-    }
+    add_lines(look, self);
     free(look->loop);
+    ls_product_lines_free(&look->lines);
 }
 
 static int run(struct ls_detect *d, const struct ls_detector *self) {
-    struct looking look = {.d = d};
+    struct looking look = {.d = d, .lines.sites.db = d->db};
     if (!ls_operands_told(d, self->kind))
         return SQLITE_OK;
     look.products = ls_detect_products(d);

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "../room.h"
+#include "by_site.h"
 #include "convolutions.h"
 #include "detect.h"
 #include "image_turn.h"
@@ -33,11 +34,8 @@ struct looking {
     struct copied *copied; /* by layer */
     struct ls_mismatch_group *group;
     size_t groups, room;
-    char role[64]; /* of each role.id: enum above + 1, 0 for others */
-    struct {
-        int64_t x, y;
-        bool same;
-    } last_sites; /* asked about: most copies come in loops */
+    struct ls_sites sites;
+    char role[256]; /* of each role.id: enum above + 1, 0 for others */
 };
 
 /* ---- copies around ---- */
@@ -61,17 +59,7 @@ static void read_roles(struct looking *look) {
 /* Two stacks of one line: a loop's first call has a stack of its own, and what a framework does for
  * a call has its line. */
 static bool same_site(struct looking *look, int64_t x, int64_t y) {
-    if (x == y)
-        return true;
-    if (look->last_sites.x == x && look->last_sites.y == y)
-        return look->last_sites.same;
-    char *a = ls_site_of(look->d->db, x), *b = ls_site_of(look->d->db, y);
-    look->last_sites.x = x;
-    look->last_sites.y = y;
-    look->last_sites.same = strcmp(a, b) == 0;
-    free(a);
-    free(b);
-    return look->last_sites.same;
+    return x == y || ls_site_number(&look->sites, x) == ls_site_number(&look->sites, y);
 }
 
 /* The layer's tensor that the framework made this copy for, in *tensor; NULL: it is none of these.
@@ -98,35 +86,45 @@ static void take_copy(struct looking *look, const struct ls_relayout *r) {
     copied->timed |= r->gpu_ns >= 0;
 }
 
-/* The same convolution of the same line. */
-static bool same_place(struct looking *look, const struct ls_conv_layer *x,
-                       const struct ls_conv_layer *y) {
-    return x->api == y->api && x->pass == y->pass && x->x == y->x && x->w == y->w && x->y == y->y &&
-           x->setting == y->setting && same_site(look, x->stack, y->stack);
+/* One line's convolutions with filters of one shape, whatever their stacks and sizes: with sizes
+ * that change each has a copy or two. */
+struct place {
+    int64_t calls, copies[LS_MISMATCH_TENSORS];
+};
+
+static size_t place_of(struct looking *look, struct ls_numbers *places, size_t layer) {
+    const struct ls_conv_layer *l = &look->convs->layer[layer];
+    const struct {
+        size_t site;
+        int64_t api, setting, pass;
+        const struct ls_flow_shape *w;
+    } key = {ls_site_number(&look->sites, l->stack), l->api, l->setting, l->pass, l->w};
+    return ls_number_of(places, &key, sizeof key);
 }
 
 /* What is made once, when a model is put into shape, is as it should be. */
-static bool is_single(struct looking *look, size_t layer, int tensor) {
-    int64_t copies = 0, calls = 0;
-    for (size_t k = 0; k < look->convs->layers; k++) {
-        if (!same_place(look, &look->convs->layer[layer], &look->convs->layer[k]))
-            continue;
-        copies += look->copied[k].count[tensor];
-        calls += look->convs->layer[k].count;
-    }
-    return copies < LS_CONVERSIONS || copies < calls / 2;
+static bool is_single(const struct place *place, int tensor) {
+    return place->copies[tensor] < LS_CONVERSIONS ||
+           place->copies[tensor] < place->calls / LS_CONVERSION_CALLS;
 }
 
 static void forget_single_copies(struct looking *look) {
-    bool(*single)[LS_MISMATCH_TENSORS] = ls_new(look->convs->layers, sizeof *single);
-    for (size_t i = 0; i < look->convs->layers; i++)
+    size_t layers = look->convs->layers, *at = ls_new(layers, sizeof *at);
+    struct place *place = ls_new(layers, sizeof *place);
+    struct ls_numbers places = {0};
+    for (size_t i = 0; i < layers; i++) {
+        at[i] = place_of(look, &places, i);
+        place[at[i]].calls += look->convs->layer[i].count;
         for (int t = 0; t < LS_MISMATCH_TENSORS; t++)
-            single[i][t] = look->copied[i].count[t] && is_single(look, i, t);
-    for (size_t i = 0; i < look->convs->layers; i++)
+            place[at[i]].copies[t] += look->copied[i].count[t];
+    }
+    for (size_t i = 0; i < layers; i++)
         for (int t = 0; t < LS_MISMATCH_TENSORS; t++)
-            if (single[i][t])
+            if (is_single(&place[at[i]], t))
                 look->copied[i].count[t] = 0;
-    free(single);
+    ls_numbers_free(&places);
+    free(place);
+    free(at);
 }
 
 static void tell_copies(struct looking *look) {
@@ -142,13 +140,13 @@ static void tell_copies(struct looking *look) {
 
 static struct ls_mismatch_group *group_of(struct looking *look, int64_t stack,
                                           enum ls_mismatch verdict) {
-    char *site = ls_site_of(look->d->db, stack);
+    size_t number = ls_site_number(&look->sites, stack);
+    const char *site = look->sites.text[number];
     char *op_name = verdict == LS_MISMATCH_OPERATOR ? ls_operator_of(look->d->db, stack) : NULL;
     for (size_t i = 0; i < look->groups; i++) {
         struct ls_mismatch_group *g = &look->group[i];
         bool same = !op_name || !g->op_name ? op_name == g->op_name : !strcmp(op_name, g->op_name);
-        if (g->verdict == verdict && same && strcmp(g->site, site) == 0) {
-            free(site);
+        if (g->verdict == verdict && same && g->site == site) {
             free(op_name);
             return g;
         }
@@ -267,16 +265,16 @@ static void look_for(struct looking *look, const struct ls_detector *self) {
     for (size_t i = 0; i < look->groups; i++)
         add(look, self, &look->group[i]);
     for (size_t i = 0; i < look->groups; i++) {
-        free(look->group[i].site);
         free(look->group[i].op_name);
         json_decref(look->group[i].layers);
     }
     free(look->group);
     free(look->copied);
+    ls_sites_free(&look->sites);
 }
 
 static int run(struct ls_detect *d, const struct ls_detector *self) {
-    struct looking look = {.d = d};
+    struct looking look = {.d = d, .sites.db = d->db};
     if (!ls_operands_told(d, self->kind))
         return SQLITE_OK;
     look.flow = ls_detect_flow(d);

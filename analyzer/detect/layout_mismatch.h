@@ -20,7 +20,8 @@ enum { LS_MISMATCH_INPUT, LS_MISMATCH_FILTER, LS_MISMATCH_OUTPUT, LS_MISMATCH_TE
 
 /* One finding. */
 struct ls_mismatch_group {
-    char *site, *op_name; /* op_name: of an operator, else NULL */
+    const char *site; /* equal pointers for equal sites */
+    char *op_name;    /* of an operator, else NULL */
     enum ls_mismatch verdict;
     int64_t calls, conv_ns, inside, inside_ns, copies, copied_ns, bytes;
     int64_t by_tensor[LS_MISMATCH_TENSORS];

@@ -115,7 +115,7 @@ static int run(struct ls_detect *d, const struct ls_detector *self) {
     const struct ls_flow *flow = ls_detect_flow(d);
     struct ls_relayouts_list list;
     if (!flow)
-        return sqlite3_errcode(d->db);
+        return SQLITE_ERROR;
     if (!ls_relayouts_known(d, flow, self->kind))
         return SQLITE_OK;
     int64_t *steps = steps_of(flow);

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../human.h"
 #include "../json_text.h"
 #include "../room.h"
 
@@ -164,4 +165,48 @@ json_t *ls_product_json(const struct ls_product_shape *s) {
                      "n", (json_int_t)s->n, "k", (json_int_t)s->k, "op_a", s->op_a, "op_b", s->op_b,
                      "lda", (json_int_t)s->lda, "ldb", (json_int_t)s->ldb, "ldc",
                      (json_int_t)s->ldc, "batch", (json_int_t)s->batch, "dtype", s->dtype);
+}
+
+/* ---- by line ---- */
+
+struct ls_product_place ls_product_place(struct ls_product_lines *lines,
+                                         const struct ls_product_call *call) {
+    struct {
+        size_t site;
+        char dtype[sizeof call->shape->dtype];
+    } line;
+    struct {
+        size_t line;
+        const struct ls_product_shape *shape;
+    } part;
+    struct ls_product_place place;
+    memset(&line, 0, sizeof line);
+    memset(&part, 0, sizeof part);
+    line.site = ls_site_number(&lines->sites, call->stack);
+    snprintf(line.dtype, sizeof line.dtype, "%s", call->shape->dtype);
+    part.line = place.line = ls_number_of(&lines->lines, &line, sizeof line);
+    part.shape = call->shape;
+    place.part = ls_number_of(&lines->parts, &part, sizeof part);
+    return place;
+}
+
+void ls_product_lines_free(struct ls_product_lines *lines) {
+    ls_sites_free(&lines->sites);
+    ls_numbers_free(&lines->lines);
+    ls_numbers_free(&lines->parts);
+}
+
+bool ls_product_heavier(int64_t x_ns, const struct ls_product_shape *x, int64_t y_ns,
+                        const struct ls_product_shape *y) {
+    return x_ns != y_ns ? x_ns > y_ns : ls_product_flops(x) > ls_product_flops(y);
+}
+
+char *ls_product_words(const struct ls_product_shape *s, int64_t shapes) {
+    struct ls_human others;
+    return ls_format("%lld x %lld x %lld%s%s%s", (long long)s->m, (long long)s->n, (long long)s->k,
+                     shapes > 1 ? " and " : "",
+                     shapes > 1 ? ls_human_count(&others, shapes - 1) : "",
+                     shapes < 2    ? ""
+                     : shapes == 2 ? " other shape"
+                                   : " other shapes");
 }

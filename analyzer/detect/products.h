@@ -12,6 +12,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "by_site.h"
 #include "detect.h"
 
 /* A row of `product`: column-major, as the library has it. */
@@ -50,6 +51,28 @@ int ls_dtype_bytes(const char *dtype);
 
 /* The product as evidence shows it. */
 json_t *ls_product_json(const struct ls_product_shape *shape);
+
+/* Products by line of the program and type, which make one finding, and in it by shape. All but
+ * `sites.db` zero: empty. */
+struct ls_product_lines {
+    struct ls_sites sites;
+    struct ls_numbers lines, parts;
+};
+
+/* Where a call counts to: numbers of its line and type, and of its shape among all lines'. */
+struct ls_product_place {
+    size_t line, part;
+};
+struct ls_product_place ls_product_place(struct ls_product_lines *lines,
+                                         const struct ls_product_call *call);
+void ls_product_lines_free(struct ls_product_lines *lines);
+
+/* Of two shapes of a line the one to show: that which costs more, else that which is more work. */
+bool ls_product_heavier(int64_t x_ns, const struct ls_product_shape *x, int64_t y_ns,
+                        const struct ls_product_shape *y);
+
+/* "64 x 64 x 64", or where a line has several "64 x 64 x 64 and 12 other shapes", to be freed. */
+char *ls_product_words(const struct ls_product_shape *shape, int64_t shapes);
 
 void ls_products_free(struct ls_products *products);
 

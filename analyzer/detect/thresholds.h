@@ -350,6 +350,9 @@
 
 /* So few runs are a library that tries its algorithms. */
 #define LS_CONVERSIONS 4
+/* And where not every second call of a convolution has one, they are not made for the calls: a
+ * filter is converted anew now and then. */
+#define LS_CONVERSION_CALLS 2
 
 /* --- gemm-loop, batch-degraded ------------------------------------------------------------- */
 

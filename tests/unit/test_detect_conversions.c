@@ -119,6 +119,25 @@ static void test_copied(void **state) {
                         "operator");
 }
 
+/* The same with images of another size in each step: each shape is copied once. */
+static void test_copied_grows(void **state) {
+    (void)state;
+    shapes(LS_DTYPE_BFLOAT16);
+    for (uint32_t i = 0; i < 40; i++) {
+        made_image(30 + 3 * i, LS_DTYPE_BFLOAT16, NCHW, 32, 64, 28, 29 + i);
+        made_image(31 + 3 * i, LS_DTYPE_BFLOAT16, NHWC, 32, 64, 28, 29 + i);
+        made_image(32 + 3 * i, LS_DTYPE_BFLOAT16, NHWC, 32, 128, 28, 29 + i);
+        made_call_of(LS_API_cudaLaunchKernel, 1, COPY,
+                     MADE_OPERANDS(MADE_OPERAND(DST, 31 + 3 * i, 0x10000),
+                                   MADE_OPERAND(SRC, 30 + 3 * i, 0x40000)),
+                     MADE_KERNELS(COPY), MADE_NS(40000));
+        CONVOLUTION(31 + 3 * i, W_LAST, 32 + 3 * i, 1, MADE_KERNELS(CONV), MADE_NS(50000));
+    }
+    made_detect();
+    assert_string_equal(made_found("'layout-mismatch'"), "layout-mismatch problem train.py:7 f 40");
+    assert_string_equal(made_evidence("layout-mismatch", "copied.input"), "40");
+}
+
 /* What PyTorch's kernels are told of the same: dimensions joined, strides in bytes, no type. */
 static void joined(uint32_t number, int layout, int64_t c) {
     const int64_t n = 32, pixels = 28 * 28;
@@ -234,6 +253,35 @@ static void test_kernel_choice(void **state) {
                "split the batch"));
 }
 
+/* Images of another size in each step, on one line, by two of its stacks: a finding for each
+ * reason.
+ */
+static void test_kernel_choice_grows(void **state) {
+    (void)state;
+    shapes(LS_DTYPE_BFLOAT16);
+    made_line(3, 7);
+    for (uint32_t i = 0; i < 2000; i++) { /* 29 to 2028 wide */
+        made_image(30 + 2 * i, LS_DTYPE_BFLOAT16, NCHW, 32, 64, 28, 29 + i);
+        made_image(31 + 2 * i, LS_DTYPE_BFLOAT16, NCHW, 32, 128, 28, 29 + i);
+        for (uint32_t k = 0; k < 2; k++)
+            CONVOLUTION(30 + 2 * i, W, 31 + 2 * i, k ? 3 : 1, MADE_KERNELS(GROUPED),
+                        MADE_NS(20000 + i));
+    }
+    /* Those wider than an eighth of this are near it, and up to 266 an eighth as fast. */
+    made_image(10000, LS_DTYPE_BFLOAT16, NHWC, 32, 64, 28, 2000);
+    made_image(10001, LS_DTYPE_BFLOAT16, NHWC, 32, 128, 28, 2000);
+    CONVOLUTION(10000, W_LAST, 10001, 2, MADE_KERNELS(CONV), MADE_NS(19000));
+    made_detect();
+    assert_string_equal(
+        maker_ask(
+            &maker,
+            "SELECT group_concat(t, '; ') FROM (SELECT severity||' '||count||' '||time_ns||' '"
+            "||(gain_ns>0)||' '||json_extract(evidence,'$.shapes')||' '||"
+            "json_extract(evidence,'$.layer.input.dims[3]') AS t FROM finding"
+            " WHERE kind='kernel-choice' ORDER BY count)"),
+        "info 32 647344 1 16 251; warning 3968 83350656 0 1984 2028");
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, made_setup, teardown)
 
 int main(void) {
@@ -242,11 +290,13 @@ int main(void) {
         TEST(test_float32_last),
         TEST(test_mixed),
         TEST(test_copied),
+        TEST(test_copied_grows),
         TEST(test_joined_copies_are_of_images),
         TEST(test_nothing),
         TEST(test_copy_dominated),
         TEST(test_not_dominated),
         TEST(test_kernel_choice),
+        TEST(test_kernel_choice_grows),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

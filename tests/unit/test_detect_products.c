@@ -2,6 +2,9 @@
  * test_detect_products.c - gemm-loop, batch-degraded, misaligned, cudnn-bypassed.
  */
 
+#include <stdlib.h>
+#include <string.h>
+
 #include "made_layouts.h"
 
 #define ALL "'gemm-loop','batch-degraded','misaligned','cudnn-bypassed'"
@@ -37,9 +40,11 @@ static void product(uint32_t number, enum ls_dtype dtype, int64_t m, int64_t n, 
                 LS_PRODUCT_VALUES, value);
 }
 
+static uint32_t stack = 1; /* that gemm() is called from */
+
 static void gemm(uint32_t shape, uint64_t a, uint64_t b, uint64_t c, unsigned kernels,
                  const uint32_t *kernel, const uint64_t *ns) {
-    made_call_of(LS_API_cublasSgemm_v2, 1, 0x77,
+    made_call_of(LS_API_cublasSgemm_v2, stack, 0x77,
                  MADE_OPERANDS(MADE_OPERAND(PRODUCT, shape, 0), MADE_OPERAND(A, shape, a),
                                MADE_OPERAND(B, shape, b), MADE_OPERAND(C_OUT, shape, c)),
                  kernels, kernel, ns);
@@ -169,6 +174,92 @@ static void test_address_off(void **state) {
     assert_string_equal(made_evidence("misaligned", "off"), "an address");
 }
 
+/* ---- shapes that change from call to call ---- */
+
+/* Decoding: a token more in each step makes another shape, on one line, and each alone is below
+ * all shares. */
+enum { STEPS = 2000 };
+
+static int64_t all(const char *column) {
+    char sql[200];
+    snprintf(sql, sizeof sql, "SELECT SUM(%s) FROM finding WHERE kind IN (" ALL ")", column);
+    return maker_number(&maker, sql);
+}
+
+static void test_misaligned_grows(void **state) {
+    (void)state;
+    names();
+    made_line(3, 7);
+    for (uint32_t i = 0; i < STEPS; i++) {
+        product(10 + i, LS_DTYPE_BFLOAT16, 2 * i + 3, 1024, 768, 1);
+        stack = i % 2 ? 3 : 1; /* two of one line */
+        gemm(10 + i, 0x10000, 0x800000, 0x90000000, MADE_KERNELS(GEMM), MADE_NS(50000 + i));
+        gemm(10 + i, 0x10000, 0x800000, 0x90000000, MADE_KERNELS(GEMM), MADE_NS(50000 + i));
+    }
+    stack = 1;
+    made_detect();
+    assert_string_equal(made_found(ALL), "misaligned problem train.py:7 f 4000");
+    assert_string_equal(made_evidence("misaligned", "shapes"), "2000");
+    assert_string_equal(made_evidence("misaligned", "product.m"), "4001");
+    assert_string_equal(made_evidence("misaligned", "off"), "lda 4001, ldc 4001");
+    assert_int_equal(all("time_ns"), 2 * (50000 * STEPS + STEPS * (STEPS - 1) / 2));
+    assert_true(llabs(all("gain_ns") - all("time_ns") * 3 / 10) <= STEPS);
+    assert_non_null(strstr(maker_ask(&maker, "SELECT title FROM finding WHERE kind='misaligned'"),
+                           "4001 x 1024 x 768 and 1,999 other shapes in bfloat16"));
+}
+
+/* Of two types on one line each is one finding: what to pad to depends on it. */
+static void test_misaligned_types(void **state) {
+    (void)state;
+    names();
+    for (uint32_t i = 0; i < 40; i++) {
+        product(10 + i, i % 2 ? LS_DTYPE_INT8 : LS_DTYPE_BFLOAT16, 2 * i + 3, 1024, 768, 1);
+        gemm(10 + i, 0x10000, 0x800000, 0x90000000, MADE_KERNELS(GEMM), MADE_NS(50000 + i));
+    }
+    made_detect();
+    assert_string_equal(made_found(ALL), "misaligned warning train.py:7 f 20, "
+                                         "misaligned warning train.py:7 f 20");
+    assert_string_equal(
+        maker_ask(&maker, "SELECT group_concat(m) FROM (SELECT json_extract(evidence,'$.multiple')"
+                          " AS m FROM finding WHERE kind='misaligned' ORDER BY m)"),
+        "8,16");
+}
+
+static void test_loop_grows(void **state) {
+    (void)state;
+    names();
+    for (uint32_t i = 0; i < STEPS; i++) {
+        product(10 + i, LS_DTYPE_FLOAT32, 8, i + 1, 32, 1);
+        for (uint64_t k = 0; k < 8; k++)
+            gemm(10 + i, 0x10000 + 0x10000 * k, 0x800000 + 0x10000 * k, 0x1000000 + 0x10000 * k,
+                 MADE_KERNELS(GEMM), MADE_NS(3000));
+    }
+    made_detect();
+    assert_string_equal(made_found(ALL), "gemm-loop problem train.py:7 f 16000");
+    assert_string_equal(made_evidence("gemm-loop", "shapes"), "2000");
+    assert_string_equal(made_evidence("gemm-loop", "rows"), "2000");
+    assert_string_equal(made_evidence("gemm-loop", "longest"), "8");
+    assert_string_equal(made_evidence("gemm-loop", "product.n"), "2000");
+    assert_string_equal(made_evidence("gemm-loop", "evenly_apart"), "1");
+    assert_true(all("gain_ns") > 0 && all("gain_ns") <= all("time_ns"));
+}
+
+static void test_degraded_grows(void **state) {
+    (void)state;
+    names();
+    for (uint32_t i = 0; i < STEPS; i++) {
+        product(10 + i, LS_DTYPE_FLOAT32, 8, i + 1, 32, 8);
+        gemm(10 + i, 0x10000, 0x800000, 0x1000000, MADE_KERNELS(GEMM, GEMM, GEMM, GEMM),
+             MADE_NS(3000, 3000, 3000, 3000));
+    }
+    made_detect();
+    assert_string_equal(made_found(ALL), "batch-degraded problem train.py:7 f 2000");
+    assert_string_equal(made_evidence("batch-degraded", "shapes"), "2000");
+    assert_string_equal(made_evidence("batch-degraded", "kernels"), "8000");
+    assert_string_equal(made_evidence("batch-degraded", "product.n"), "2000");
+    assert_int_equal(all("time_ns"), STEPS * 4 * 3000);
+}
+
 /* ---- cudnn-bypassed ---- */
 
 static void test_bypassed(void **state) {
@@ -207,9 +298,19 @@ static void test_unfold(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        TEST(test_loop),        TEST(test_loop_with_copies), TEST(test_no_loop),
-        TEST(test_degraded),    TEST(test_batched),          TEST(test_misaligned),
-        TEST(test_address_off), TEST(test_bypassed),         TEST(test_unfold),
+        TEST(test_loop),
+        TEST(test_loop_with_copies),
+        TEST(test_no_loop),
+        TEST(test_degraded),
+        TEST(test_batched),
+        TEST(test_misaligned),
+        TEST(test_address_off),
+        TEST(test_bypassed),
+        TEST(test_unfold),
+        TEST(test_misaligned_grows),
+        TEST(test_misaligned_types),
+        TEST(test_loop_grows),
+        TEST(test_degraded_grows),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
