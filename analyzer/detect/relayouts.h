@@ -25,8 +25,8 @@ struct ls_relayouts {
     char *operator; /* the framework's around the copy, inside of what the program called: NULL */
     char *called;   /* the outermost one, which the program called: NULL */
     char *reader;   /* the function that read it; "": none was seen */
-    char *reader_role; /* what it is to that */
-    char *reader_site; /* where, NULL: unknown or nobody */
+    char *reader_role;   /* what it is to that */
+    char *reader_site;   /* where, NULL: unknown or nobody */
     char *reader_called; /* the outermost operator that it ran in: NULL */
     char *library;       /* the reader's, "" */
     int64_t count, bytes, ns;
