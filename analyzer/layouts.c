@@ -256,6 +256,20 @@ static void take_sites(struct loading *loading) {
     }
 }
 
+static void take_no_times(sqlite3_stmt *stmt, struct loading *loading) {
+    loading->layouts->no_times = text_at(stmt, 0);
+}
+
+/* Of the whole recording: what `coverage` says of CUPTI, less what it means. */
+static int load_no_times(struct loading *loading) {
+    return each(loading->db,
+                "SELECT CASE WHEN COUNT(*) = 0 THEN NULL"
+                " WHEN MAX(state = 'on') THEN 'CUPTI told of no kernel'"
+                " ELSE replace(MIN(detail), ': no GPU times', '') END"
+                " FROM coverage WHERE layer = 'cupti'",
+                take_no_times, loading);
+}
+
 int ls_layouts_load(struct ls_layouts *layouts, sqlite3 *db) {
     struct loading loading = {.layouts = layouts, .db = db};
     *layouts = (struct ls_layouts){.change_ns = LS_NO_TIME};
@@ -265,6 +279,9 @@ int ls_layouts_load(struct ls_layouts *layouts, sqlite3 *db) {
         rc = load_changes(&loading);
     layouts->kernel_ns = ls_query_int(db, 0, "SELECT SUM(total_ns) FROM kernel_total");
     layouts->timed |= layouts->kernel_ns > 0;
+    layouts->graph_launches = ls_query_int(db, 0, LS_GRAPH_LAUNCHES_SQL);
+    if (rc == SQLITE_OK && !layouts->timed)
+        rc = load_no_times(&loading);
     sort(layouts->site, layouts->sites, sizeof *layouts->site, site_by_time);
     sort(layouts->change, layouts->changes, sizeof *layouts->change, change_by_time);
     sort(layouts->copier, layouts->copiers, sizeof *layouts->copier, copier_by_time);
@@ -297,6 +314,7 @@ void ls_layouts_free(struct ls_layouts *layouts) {
     }
     for (size_t i = 0; i < layouts->copiers; i++)
         free(layouts->copier[i].operator);
+    free(layouts->no_times);
     free(layouts->site);
     free(layouts->change);
     free(layouts->copier);

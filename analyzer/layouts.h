@@ -52,6 +52,8 @@ struct ls_layouts {
     int64_t kernel_ns; /* GPU time of all kernels; 0: none known */
     int64_t change_ns; /* of those that convert; LS_NO_TIME */
     int64_t change_count;
+    char *no_times;              /* why no time of the GPU is known; NULL: nothing tells */
+    int64_t graph_launches;      /* they ran again what is here once, as it was captured */
     struct ls_layout_site *site; /* by GPU time, then calls */
     size_t sites;
     struct ls_layout_change *change; /* by GPU time, then count */

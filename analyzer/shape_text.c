@@ -10,13 +10,10 @@
 #include "clamp.h"
 
 const char *const ls_layout_name[LS_LAYOUTS] = {
-    [LS_LAYOUT_UNKNOWN] = "unknown",
-    [LS_LAYOUT_NCHW] = "nchw",
-    [LS_LAYOUT_NHWC] = "nhwc",
-    [LS_LAYOUT_ROW_MAJOR] = "row-major",
-    [LS_LAYOUT_COLUMN_MAJOR] = "column-major",
-    [LS_LAYOUT_STRIDED] = "strided",
-    [LS_LAYOUT_BROADCAST] = "broadcast",
+    [LS_LAYOUT_UNKNOWN] = "unknown",     [LS_LAYOUT_NONE] = "none",
+    [LS_LAYOUT_NCHW] = "nchw",           [LS_LAYOUT_NHWC] = "nhwc",
+    [LS_LAYOUT_ROW_MAJOR] = "row-major", [LS_LAYOUT_COLUMN_MAJOR] = "column-major",
+    [LS_LAYOUT_STRIDED] = "strided",     [LS_LAYOUT_BROADCAST] = "broadcast",
 };
 
 const char *const ls_dtype_name[LS_DTYPE_COUNT] = {
@@ -196,6 +193,11 @@ void ls_shape_measure(const struct ls_rec_shape *shape, struct ls_shape_facts *f
     facts->bytes = bytes_of(facts->elements, dtype_bits[shape->dtype], facts->unit);
     if (!look(shape, &lies, facts))
         return;
+    if (facts->elements == 1) {
+        facts->layout = LS_LAYOUT_NONE;
+        facts->ambiguous = facts->dense = true;
+        return;
+    }
     if (shape->kind == LS_SHAPE_TENSOR)
         order_tensor(&lies, facts);
     else

@@ -20,6 +20,7 @@
  * of a tensor, a leading dimension above the rows) and overlaps are not. Looked at in this order:
  *
  *   unknown       no sizes were told, one is below 0, or strides mean nothing (LS_SHAPE_TILED)
+ *   none          one element: it lies in no order, and is `ambiguous`
  *   broadcast     the stride of a size above 1 is 0: one element stands for several
  *   strided       a stride is below 0; several elements lie together as one (vector_count)
  * of a tensor of 4 or 5 dimensions, whose second one is the channels:
@@ -41,6 +42,7 @@
  */
 enum ls_layout {
     LS_LAYOUT_UNKNOWN,
+    LS_LAYOUT_NONE,
     LS_LAYOUT_NCHW,
     LS_LAYOUT_NHWC,
     LS_LAYOUT_ROW_MAJOR,

@@ -174,6 +174,8 @@ static int run(struct ls_detect *d, const struct ls_detector *self) {
         return SQLITE_ERROR;
     const struct ls_product_call **list = batched(products, &count);
     int rc = SQLITE_OK;
+    if (count)
+        ls_say_replays(d, self->kind);
     if (count && ls_kernels_ns(d) == 0)
         ls_detect_skip(d, self->kind, "no runs of kernels are in this trace");
     else if (count)

@@ -121,8 +121,9 @@ static int read_rows(struct groups *all, struct ls_detect *d) {
  * set of layouts of a site and function. */
 static const char descriptors_sql[] =
     "WITH held AS (SELECT DISTINCT under_id AS id FROM conversion_run WHERE under_id NOT NULL),"
-    " one AS (SELECT h.id AS id, role.name || ' ' || CASE WHEN s.ambiguous THEN 'nchw or nhwc' ELSE"
-    "     COALESCE(s.layout, 'unknown') END || ' ' || COALESCE(s.dtype, '') AS said,"
+    " one AS (SELECT h.id AS id, role.name || ' ' || CASE WHEN s.ambiguous AND s.layout <> 'none'"
+    "     THEN 'nchw or nhwc' ELSE COALESCE(s.layout, 'unknown') END || ' ' ||"
+    "     COALESCE(s.dtype, '') AS said,"
     "     CASE WHEN s.ambiguous THEN NULL ELSE s.layout END AS layout, s.dtype AS dtype"
     "   FROM held AS h JOIN operand AS o ON o.call = h.id JOIN role ON role.id = o.role"
     "     JOIN shape AS s ON s.id = o.shape WHERE role.images AND s.kind = 'tensor'"

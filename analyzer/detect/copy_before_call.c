@@ -14,12 +14,17 @@
 #include "relayouts.h"
 #include "thresholds.h"
 
+/* Made once for many steps. Where steps are told by repetition they begin anywhere in the loop's
+ * body, between a copy and its reader, too: what the next step alone reads was made for that. */
+static bool is_kept(const struct ls_relayout *r) {
+    return r->step && r->last_reader_step ? r->last_reader_step > r->step + 1
+                                          : r->readers >= LS_REPEATED;
+}
+
 static bool wanted(const struct ls_flow *flow, size_t index, const void *with) {
     const struct ls_relayout *r = &flow->relayout[index];
     bool casts = *(const bool *)with; /* the type alone; else the order */
-    bool kept =
-        r->step && r->last_reader_step ? r->last_reader_step > r->step : r->readers >= LS_REPEATED;
-    return !r->told && r->reader && !kept && !r->reader_adds &&
+    return !r->told && r->reader && !is_kept(r) && !r->reader_adds &&
            (casts ? r->cast && !r->turned : r->turned);
 }
 
@@ -166,6 +171,27 @@ static int look(struct ls_detect *d, const struct ls_flow *flow, const struct ls
     return rc;
 }
 
+/* Copies into another order that nobody tells of: kernels alone read them, if anyone. */
+static void say_unread(struct ls_detect *d, const struct ls_flow *flow, const char *kind) {
+    int64_t count = 0, bytes = 0, ns = 0;
+    struct ls_human copies, of_bytes, of_ns;
+    for (size_t i = 0; i < flow->count; i++) {
+        const struct ls_relayout *r = &flow->relayout[i];
+        if (!r->turned || r->reader || r->told || r->reread)
+            continue;
+        count += !r->continues;
+        bytes += ls_relayout_bytes(r);
+        ns += ls_relayout_ns(r);
+    }
+    if (!ls_copies_negligible(d, ns, bytes))
+        ls_detect_skip(d, kind,
+                       "no library's call read %s %s into another layout (%s, %s%s): what kernels "
+                       "alone read is judged by nothing; `layoutspy layouts` lists it",
+                       ls_human_count(&copies, count), ls_plural(count, "copy", "copies"),
+                       ls_human_bytes(&of_bytes, bytes), ls_human_ns(&of_ns, ns),
+                       flow->timed ? "" : " by their bytes");
+}
+
 static int run(struct ls_detect *d, const struct ls_detector *self) {
     const struct ls_flow *flow = ls_detect_flow(d);
     if (!flow)
@@ -173,7 +199,11 @@ static int run(struct ls_detect *d, const struct ls_detector *self) {
     if (!ls_relayouts_known(d, flow, self->kind))
         return SQLITE_OK;
     int rc = look(d, flow, self, false);
-    return rc == SQLITE_OK ? look(d, flow, self, true) : rc;
+    if (rc == SQLITE_OK)
+        rc = look(d, flow, self, true);
+    if (rc == SQLITE_OK)
+        say_unread(d, flow, self->kind);
+    return rc;
 }
 
 const struct ls_detector ls_detect_copy_before_call = {"copy-before-call", run};

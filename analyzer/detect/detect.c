@@ -133,14 +133,33 @@ void ls_finding_phase(struct ls_detect *d, struct ls_finding *f, const char *eve
                                       ls_json_text(share.domain), "share", share.share));
 }
 
+/* One more reason for a kind: said behind the one before. */
+static void skip_more(json_t *row, const char *reason) {
+    const char *known = json_string_value(json_array_get(row, 1));
+    if (strstr(known, reason))
+        return;
+    char *both = ls_format("%s; %s", known, reason);
+    json_array_set_new(row, 1, ls_json_text(both));
+    free(both);
+}
+
 void ls_detect_skip(struct ls_detect *d, const char *kind, const char *format, ...) {
     va_list args;
     char *reason;
+    size_t i;
+    json_t *row;
     va_start(args, format);
     if (vasprintf(&reason, format, args) < 0)
         ls_detect_no_memory();
     va_end(args);
-    json_array_append_new(d->skipped, json_pack("[s, o]", kind, ls_json_text(reason)));
+    json_array_foreach(d->skipped, i, row) {
+        if (strcmp(json_string_value(json_array_get(row, 0)), kind) == 0)
+            break;
+    }
+    if (i < json_array_size(d->skipped))
+        skip_more(row, reason);
+    else
+        json_array_append_new(d->skipped, json_pack("[s, o]", kind, ls_json_text(reason)));
     free(reason);
 }
 

@@ -115,7 +115,7 @@ const struct ls_oom_events *ls_detect_oom_events(struct ls_detect *d);
 /* Devices that memory was recorded on, in ascending order; returns how many, at most `room`. */
 size_t ls_detect_devices(struct ls_detect *d, int *device, size_t room);
 
-/* Say that a detector, or a part of it, could not run. */
+/* Say that a detector, or a part of it, could not run; several reasons are put together. */
 void ls_detect_skip(struct ls_detect *d, const char *kind, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 

@@ -5,6 +5,7 @@
 
 #include <stdlib.h>
 
+#include "../human.h"
 #include "../json_text.h"
 #include "../query.h"
 #include "../room.h"
@@ -21,9 +22,23 @@ enum ls_severity ls_severity_of(const struct ls_detect *d, int64_t gain_ns) {
                                                                : LS_INFO;
 }
 
+void ls_say_replays(struct ls_detect *d, const char *kind) {
+    struct ls_human count;
+    int64_t launches = ls_query_int(d->db, 0, LS_GRAPH_LAUNCHES_SQL);
+    if (launches > 0)
+        ls_detect_skip(
+            d, kind,
+            "%s %s again what was captured: a captured call counts once here at "
+            "most, however often it ran",
+            ls_human_count(&count, launches),
+            ls_plural(launches, "launch of a CUDA graph ran", "launches of CUDA graphs ran"));
+}
+
 bool ls_operands_told(struct ls_detect *d, const char *kind) {
-    if (ls_query_int(d->db, 0, "SELECT 1 FROM operand LIMIT 1"))
+    if (ls_query_int(d->db, 0, "SELECT 1 FROM operand LIMIT 1")) {
+        ls_say_replays(d, kind);
         return true;
+    }
     if (ls_query_int(d->db, 0,
                      "SELECT 1 FROM call WHERE api IN (SELECT id FROM api WHERE class ="
                      " 'library_call') LIMIT 1"))

@@ -16,6 +16,9 @@ enum ls_severity ls_severity_of(const struct ls_detect *d, int64_t gain_ns);
 /* Calls have operands in this trace; else says in `skipped` why the detector sees nothing. */
 bool ls_operands_told(struct ls_detect *d, const char *kind);
 
+/* Says in `skipped` that what graphs replay is not looked at, where graphs were launched. */
+void ls_say_replays(struct ls_detect *d, const char *kind);
+
 /* The text of a stack's site, to be freed; its operator (the outermost one), to be freed, or NULL.
  */
 char *ls_site_of(sqlite3 *db, int64_t stack);

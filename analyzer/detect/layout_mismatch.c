@@ -19,6 +19,8 @@
 #include "layout_mismatch.h"
 #include "thresholds.h"
 
+#define NO_GROUP SIZE_MAX
+
 /* What the framework copied for one layer, by tensor. */
 struct copied {
     int64_t count[LS_MISMATCH_TENSORS], ns[LS_MISMATCH_TENSORS];
@@ -32,6 +34,7 @@ struct looking {
     const struct ls_flow *flow;
     const struct ls_convolutions *convs;
     struct copied *copied; /* by layer */
+    size_t *group_of;      /* by layer; NO_GROUP: it is fine */
     struct ls_mismatch_group *group;
     size_t groups, room;
     struct ls_sites sites;
@@ -138,8 +141,8 @@ static void tell_copies(struct looking *look) {
 
 /* ---- groups ---- */
 
-static struct ls_mismatch_group *group_of(struct looking *look, int64_t stack,
-                                          enum ls_mismatch verdict) {
+static struct ls_mismatch_group *group_for(struct looking *look, int64_t stack,
+                                           enum ls_mismatch verdict) {
     size_t number = ls_site_number(&look->sites, stack);
     const char *site = look->sites.text[number];
     char *op_name = verdict == LS_MISMATCH_OPERATOR ? ls_operator_of(look->d->db, stack) : NULL;
@@ -175,9 +178,11 @@ static void take_layer(struct looking *look, size_t i) {
     const struct ls_conv_layer *l = &look->convs->layer[i];
     const struct copied *c = &look->copied[i];
     enum ls_mismatch verdict = verdict_of(l, c);
+    look->group_of[i] = NO_GROUP;
     if (verdict == LS_MISMATCH_FINE)
         return;
-    struct ls_mismatch_group *g = group_of(look, l->stack, verdict);
+    struct ls_mismatch_group *g = group_for(look, l->stack, verdict);
+    look->group_of[i] = (size_t)(g - look->group);
     int64_t spent = l->inside.ns, copies = 0;
     for (int t = 0; t < LS_MISMATCH_TENSORS; t++) {
         if (!c->count[t])
@@ -214,12 +219,37 @@ static void take_layer(struct looking *look, size_t i) {
     }
 }
 
+/* The group of the first convolution after this copy, if its input or output has as many elements
+ * (an operator that copies keeps them, and so does what most often follows it): what that
+ * convolution is given is in the layout that the copy made. NO_GROUP: nothing tells. */
+static size_t group_after(const struct looking *look, const struct ls_relayout *r) {
+    const struct ls_convolutions *convs = look->convs;
+    size_t low = 0, high = convs->calls;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (convs->call[middle].call < r->call)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    if (low == convs->calls)
+        return NO_GROUP;
+    const struct ls_conv_layer *next = &convs->layer[convs->call[low].layer];
+    const struct ls_flow_shape *given = next->pass == LS_CONV_FORWARD ? next->x : next->y;
+    return given && given->elements == r->dst->elements ? look->group_of[convs->call[low].layer]
+                                                        : NO_GROUP;
+}
+
 /* Copies of convolutions' outputs from channels last back to channels first, that no library call
  * reads: an operator has no kernel for channels last. */
 static void take_operator(struct ls_relayout *r, int turn, void *context) {
     if (turn != -1 || r->told || r->reader)
         return;
-    struct ls_mismatch_group *g = group_of(context, r->stack, LS_MISMATCH_OPERATOR);
+    struct looking *look = context;
+    struct ls_mismatch_group *g = group_for(look, r->stack, LS_MISMATCH_OPERATOR);
+    size_t after = group_after(look, r);
+    if (after != NO_GROUP && !look->group[after].forced_by)
+        look->group[after].forced_by = (size_t)(g - look->group) + 1;
     g->calls++;
     g->copies++;
     g->copied_ns += ls_relayout_ns(r);
@@ -233,10 +263,7 @@ static void add(struct looking *look, const struct ls_detector *self,
                 const struct ls_mismatch_group *g) {
     struct ls_detect *d = look->d;
     int64_t spent = g->inside_ns + g->copied_ns;
-    const struct ls_mismatch_group *forcing = NULL;
-    for (size_t i = 0; i < look->groups && !forcing; i++)
-        if (look->group[i].verdict == LS_MISMATCH_OPERATOR)
-            forcing = &look->group[i];
+    const struct ls_mismatch_group *forcing = g->forced_by ? &look->group[g->forced_by - 1] : NULL;
     struct ls_finding *f = ls_finding_add(d, self->kind);
     f->count = g->calls;
     f->bytes = g->bytes;
@@ -254,6 +281,7 @@ static void add(struct looking *look, const struct ls_detector *self,
 
 static void look_for(struct looking *look, const struct ls_detector *self) {
     look->copied = ls_new(look->convs->layers, sizeof *look->copied);
+    look->group_of = ls_new(look->convs->layers, sizeof *look->group_of);
     read_roles(look);
     for (size_t i = 0; i < look->flow->count; i++)
         take_copy(look, &look->flow->relayout[i]);
@@ -271,6 +299,7 @@ static void look_for(struct looking *look, const struct ls_detector *self) {
     free(look->group);
     free(look->copied);
     ls_sites_free(&look->sites);
+    free(look->group_of);
 }
 
 static int run(struct ls_detect *d, const struct ls_detector *self) {

@@ -28,6 +28,8 @@ struct ls_mismatch_group {
     int64_t to_nhwc, to_nchw;
     bool timed, float32, grouped, half;
     const struct ls_conv_layer *worst;
+    size_t forced_by; /* 1 + the number of an operator's group, whose copies came right before and
+                         were as large; 0: of none */
     json_t *layers;
     int64_t worst_ns;
 };

@@ -13,6 +13,7 @@
 #include "../human.h"
 #include "../json_text.h"
 #include "../room.h"
+#include "layout_cost.h"
 #include "thresholds.h"
 
 #define SHAPES_MOST 16
@@ -233,6 +234,8 @@ bool ls_relayouts_known(struct ls_detect *d, const struct ls_flow *flow, const c
     else if (flow->count == 0 && flow->library_calls && !d->pytorch)
         ls_detect_skip(d, kind,
                        "copies by kernels of this program are not known: PyTorch's alone are");
+    if (flow->operand_calls)
+        ls_say_replays(d, kind);
     return flow->count > 0;
 }
 

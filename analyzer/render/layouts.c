@@ -55,16 +55,19 @@ static void put_rest(size_t count, size_t shown, const char *what, FILE *out) {
 
 static void put_changes(const struct ls_layouts *l, size_t most, FILE *out) {
     struct ls_human count;
+    const char *why = l->no_times && *l->no_times ? l->no_times : "CUPTI was not there";
     bold(out, "Conversions of layouts");
     if (l->changes == 0) {
-        fputs(l->timed ? ": none was seen.\n\n"
-                       : ": none was seen, but those inside libraries show with CUPTI alone.\n\n",
-              out);
+        fputs(": none was seen", out);
+        if (!l->timed)
+            fprintf(out, ", but those inside libraries show with CUPTI alone (%s)", why);
+        fputs(".\n\n", out);
         return;
     }
-    fputs(l->timed ? ", by GPU time and its share of all kernels'\n"
-                   : ", without GPU times: CUPTI was not there\n",
-          out);
+    if (l->timed)
+        fputs(", by GPU time and its share of all kernels'\n", out);
+    else
+        ls_render_wrapped(out, ", without GPU times: ", "  ", why, ls_term_width(out));
     for (size_t i = 0; i < l->changes && i < most; i++) {
         const struct ls_layout_change *c = &l->change[i];
         put_time(l, c->gpu_ns, out);
@@ -146,6 +149,22 @@ static void put_copiers(const struct ls_layouts *l, size_t most, FILE *out) {
     put_rest(l->copiers, most, "operators", out);
 }
 
+static void put_replays(const struct ls_layouts *l, FILE *out) {
+    struct ls_human count;
+    char text[300];
+    if (l->graph_launches == 0)
+        return;
+    snprintf(
+        text, sizeof text,
+        "%s %s again what was captured. Calls and operators count that once here, "
+        "conversions %s.",
+        ls_human_count(&count, l->graph_launches),
+        ls_plural(l->graph_launches, "launch of a CUDA graph ran", "launches of CUDA graphs ran"),
+        l->timed ? "as often as their kernels were seen to run" : "not at all");
+    fputc('\n', out);
+    ls_render_wrapped(out, "", "", text, ls_term_width(out));
+}
+
 void ls_render_layouts(const struct ls_trace *trace, const struct ls_layouts *l, bool all,
                        FILE *out) {
     char *program = ls_query_meta(trace->db, "cmdline"), text[1000];
@@ -170,5 +189,6 @@ void ls_render_layouts(const struct ls_trace *trace, const struct ls_layouts *l,
             fputs("  Their operands were not recorded (LAYOUTSPY_LAYOUTS=off).\n", out);
     }
     put_copiers(l, all ? l->copiers : COPIERS_SHOWN, out);
+    put_replays(l, out);
     free(program);
 }

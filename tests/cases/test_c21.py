@@ -62,3 +62,14 @@ def test_an_operator_in_between(case):
     case.at(shapes["copied"], "c21_channels_last.py", "c21 second", "forward")
     assert "group_norm" in shapes["copied"]["advice"]
     case.none("conversion-kernels", *WRONG)
+
+
+def test_an_operator_of_another_model(case):
+    """What another model's GroupNorm copies has no part in it."""
+    case.play("c21_channels_last", STEPS, "two_models", **HOW)
+    shapes = {f["evidence"]["shape"]: f for f in case.found("layout-mismatch")}
+    assert set(shapes) == {"operator", "copied"}, case.summary()
+    case.at(shapes["operator"], "c21_channels_last.py", "c21 last norm", "<module>")
+    case.at(shapes["copied"], "c21_channels_last.py", "c21 other", "<module>")
+    assert "group_norm" not in shapes["copied"]["advice"]
+    case.none("conversion-kernels", *WRONG)

@@ -70,6 +70,25 @@ def test_of_nothing(tmp_path):
     assert whole["sites"] == whole["conversions"] == whole["operators"] == [] and whole["kernel_ns"] is None
 
 
+def test_why_there_are_no_times(harness):
+    outcome = harness.record([app("layers")], more_env={"LAYOUTSPY_CUPTI": "off"})
+    assert outcome.status == 0, repr(outcome)
+    text = shown(harness.out)
+    assert "LAYOUTSPY_CUPTI=off" in text and "CUPTI was not there" not in text
+    assert told(harness.out)["graph_launches"] == 0 and "CUDA graph" not in text
+
+
+def test_launches_of_graphs(tmp_path):
+    """What they replay is here once."""
+    with Trace(tmp_path / "t.db") as trace:
+        trace.db.execute("INSERT INTO api(id, library, name, class) VALUES(99, 'cudart', 'cudaGraphLaunch', 'graph')")
+        for n in range(3):
+            trace.db.execute("INSERT INTO call(id, api, start_ns, duration_ns, thread, status, flags)"
+                             " VALUES(?, 99, ?, 10, 1, 0, 0)", (1000 + n, 1000 * n))
+    assert told(tmp_path / "t.db")["graph_launches"] == 3
+    assert "3 launches of CUDA graphs ran again what was captured." in shown(tmp_path / "t.db")
+
+
 def test_wrong_usage(tmp_path):
     one_line(layoutspy("layouts"), USAGE)
     one_line(layoutspy("layouts", "a", "b"), USAGE)

@@ -114,6 +114,19 @@ static void test_made_once_and_read_often(void **state) {
     assert_string_equal(told(), "nothing");
 }
 
+/* Steps that are told by repetition begin anywhere in the loop's body. */
+static void test_step_begins_between_copy_and_reader(void **state) {
+    (void)state;
+    EACH_STEP(at) {
+        maker_call(&maker, 1, cudaMalloc, at + 30, at + 31, AT(9), 64 * MIB);
+        copied(at + 40, PLAIN, AT(2), TURNED, AT(9));
+        multiplied(at + STEP + 10, PLAIN, AT(2));
+        maker_call(&maker, 1, cudaFree, at + STEP + 20, at + STEP + 21, AT(9));
+    }
+    detect();
+    assert_string_equal(told(), "copy-before-call 8 8");
+}
+
 static void test_memory_that_stays(void **state) {
     (void)state;
     EACH_STEP(at) {
@@ -203,6 +216,34 @@ static void test_casts(void **state) {
     assert_string_equal(told(), "nothing"); /* one cast in a step is read: too short to wonder */
 }
 
+static const char *skipped(void) {
+    return maker_ask(&maker, "SELECT reason FROM skipped WHERE kind = 'copy-before-call'");
+}
+
+/* How often graphs ran it again is not known. */
+static void test_graphs(void **state) {
+    (void)state;
+    copied(STEP + 10, PLAIN, AT(2), TURNED, AT(1));
+    multiplied(STEP + 20, PLAIN, AT(2));
+    EACH_STEP(at)
+    maker_call(&maker, 1, cudaGraphLaunch, at + 100, at + 110, 0x88, 0);
+    detect();
+    assert_string_equal(skipped(), "8 launches of CUDA graphs ran again what was captured: a "
+                                   "captured call counts once here at most, however often it ran");
+}
+
+/* By kernels alone, if at all. */
+static void test_no_call_reads(void **state) {
+    (void)state;
+    for (uint64_t at = STEP; at < STEP + 10000; at += 10)
+        copied(at, PLAIN, AT(2), TURNED, AT(1));
+    detect();
+    assert_string_equal(told(), "nothing");
+    assert_non_null(strstr(skipped(), "no library's call read 1,000 copies into another layout "
+                                      "(0.98 GiB, "));
+    assert_non_null(strstr(skipped(), " by their bytes)"));
+}
+
 static void test_unknown(void **state) {
     (void)state;
     maker_call(&maker, 1, cublasSgemm_v2, 10, 11, 0x77);
@@ -216,10 +257,17 @@ static void test_unknown(void **state) {
 int main(void) {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup_shapes, teardown)
     const struct CMUnitTest tests[] = {
-        TEST(test_before_a_product),  TEST(test_made_once_and_read_often),
-        TEST(test_memory_that_stays), TEST(test_expanded),
-        TEST(test_there_and_back),    TEST(test_no_pair),
-        TEST(test_buckets),           TEST(test_casts),
+        TEST(test_before_a_product),
+        TEST(test_made_once_and_read_often),
+        TEST(test_step_begins_between_copy_and_reader),
+        TEST(test_memory_that_stays),
+        TEST(test_expanded),
+        TEST(test_there_and_back),
+        TEST(test_no_pair),
+        TEST(test_buckets),
+        TEST(test_casts),
+        TEST(test_graphs),
+        TEST(test_no_call_reads),
         TEST(test_unknown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
