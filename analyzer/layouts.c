@@ -279,6 +279,7 @@ int ls_layouts_load(struct ls_layouts *layouts, sqlite3 *db) {
         rc = load_changes(&loading);
     layouts->kernel_ns = ls_query_int(db, 0, "SELECT SUM(total_ns) FROM kernel_total");
     layouts->timed |= layouts->kernel_ns > 0;
+    layouts->graph_ns = ls_query_int(db, 0, LS_GRAPH_NS_SQL);
     layouts->graph_launches = ls_query_int(db, 0, LS_GRAPH_LAUNCHES_SQL);
     if (rc == SQLITE_OK && !layouts->timed)
         rc = load_no_times(&loading);

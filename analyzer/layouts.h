@@ -53,6 +53,7 @@ struct ls_layouts {
     int64_t change_ns; /* of those that convert; LS_NO_TIME */
     int64_t change_count;
     char *no_times;              /* why no time of the GPU is known; NULL: nothing tells */
+    int64_t graph_ns;            /* of the GPU, of graphs' runs as a whole; 0: not known */
     int64_t graph_launches;      /* they ran again what is here once, as it was captured */
     struct ls_layout_site *site; /* by GPU time, then calls */
     size_t sites;

@@ -379,6 +379,7 @@ static void release(struct ls_detect *d) {
     ls_products_free(d->products);
     ls_flow_free(d->flow);
     ls_uses_free(d->uses);
+    free(d->replays);
     json_decref(d->skipped);
 }
 

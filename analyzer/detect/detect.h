@@ -63,6 +63,7 @@ struct ls_detect {
     struct ls_uses *uses;                 /* uses.h; NULL: not read yet */
     struct ls_convolutions *convolutions; /* convolutions.h */
     struct ls_products *products;         /* products.h */
+    char *replays; /* what is said of graphs' launches (layout_cost.h); empty: there were none */
     struct ls_finding *finding;
     size_t finding_count, finding_room;
     json_t *skipped; /* array of [kind, reason] */

@@ -3,6 +3,7 @@
  */
 #include "layout_cost.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "../human.h"
@@ -22,16 +23,27 @@ enum ls_severity ls_severity_of(const struct ls_detect *d, int64_t gain_ns) {
                                                                : LS_INFO;
 }
 
-void ls_say_replays(struct ls_detect *d, const char *kind) {
-    struct ls_human count;
+static char *replays_words(const struct ls_detect *d) {
+    struct ls_human count, took;
+    char time[60] = "";
     int64_t launches = ls_query_int(d->db, 0, LS_GRAPH_LAUNCHES_SQL);
-    if (launches > 0)
-        ls_detect_skip(
-            d, kind,
-            "%s %s again what was captured: a captured call counts once here at "
-            "most, however often it ran",
-            ls_human_count(&count, launches),
-            ls_plural(launches, "launch of a CUDA graph ran", "launches of CUDA graphs ran"));
+    int64_t ns = launches ? ls_query_int(d->db, 0, LS_GRAPH_NS_SQL) : 0;
+    if (launches == 0)
+        return ls_copied("");
+    if (ns > 0)
+        snprintf(time, sizeof time, ", in %s of the GPU", ls_human_ns(&took, ns));
+    return ls_format(
+        "%s %s again what was captured%s: a captured call counts once here at most, "
+        "however often it ran",
+        ls_human_count(&count, launches),
+        ls_plural(launches, "launch of a CUDA graph ran", "launches of CUDA graphs ran"), time);
+}
+
+void ls_say_replays(struct ls_detect *d, const char *kind) {
+    if (!d->replays)
+        d->replays = replays_words(d);
+    if (*d->replays)
+        ls_detect_skip(d, kind, "%s", d->replays);
 }
 
 bool ls_operands_told(struct ls_detect *d, const char *kind) {

@@ -150,17 +150,19 @@ static void put_copiers(const struct ls_layouts *l, size_t most, FILE *out) {
 }
 
 static void put_replays(const struct ls_layouts *l, FILE *out) {
-    struct ls_human count;
-    char text[300];
+    struct ls_human count, ns;
+    char text[300], took[60] = "";
     if (l->graph_launches == 0)
         return;
+    if (l->graph_ns > 0)
+        snprintf(took, sizeof took, ", in %s of the GPU", ls_human_ns(&ns, l->graph_ns));
     snprintf(
         text, sizeof text,
-        "%s %s again what was captured. Calls and operators count that once here, "
+        "%s %s again what was captured%s. Calls and operators count that once here, "
         "conversions %s.",
         ls_human_count(&count, l->graph_launches),
         ls_plural(l->graph_launches, "launch of a CUDA graph ran", "launches of CUDA graphs ran"),
-        l->timed ? "as often as their kernels were seen to run" : "not at all");
+        took, l->timed ? "as often as their kernels were seen to run" : "not at all");
     fputc('\n', out);
     ls_render_wrapped(out, "", "", text, ls_term_width(out));
 }

@@ -64,10 +64,11 @@ void ls_render_layouts_json(const struct ls_layouts *l, FILE *out) {
     for (size_t i = 0; i < l->copiers; i++)
         json_array_append_new(copiers, copier_json(&l->copier[i]));
     json_t *all =
-        json_pack("{s:o, s:o, s:o, s:o, s:o, s:I}", "kernel_ns",
+        json_pack("{s:o, s:o, s:o, s:o, s:o, s:I, s:o}", "kernel_ns",
                   l->kernel_ns > 0 ? json_integer(l->kernel_ns) : json_null(), "conversion_ns",
                   time_json(l->change_ns), "conversions", changes, "sites", sites, "operators",
-                  copiers, "graph_launches", (json_int_t)l->graph_launches);
+                  copiers, "graph_launches", (json_int_t)l->graph_launches, "graph_ns",
+                  l->graph_ns > 0 ? json_integer(l->graph_ns) : json_null());
     if (!all)
         ls_no_memory();
     json_dumpf(all, out, JSON_INDENT(1) | JSON_PRESERVE_ORDER);

@@ -85,8 +85,12 @@ def test_launches_of_graphs(tmp_path):
         for n in range(3):
             trace.db.execute("INSERT INTO call(id, api, start_ns, duration_ns, thread, status, flags)"
                              " VALUES(?, 99, ?, 10, 1, 0, 0)", (1000 + n, 1000 * n))
-    assert told(tmp_path / "t.db")["graph_launches"] == 3
-    assert "3 launches of CUDA graphs ran again what was captured." in shown(tmp_path / "t.db")
+            trace.db.execute("INSERT INTO gpu_work(kind, status, start_ns, end_ns, call) VALUES(8, 2, ?, ?, ?)",
+                             (1000 * n, 1000 * n + 500, 1000 + n))
+    whole = told(tmp_path / "t.db")
+    assert (whole["graph_launches"], whole["graph_ns"]) == (3, 1500)
+    text = " ".join(shown(tmp_path / "t.db").split())
+    assert "3 launches of CUDA graphs ran again what was captured, in 1.50 us of the GPU." in text
 
 
 def test_wrong_usage(tmp_path):
