@@ -106,7 +106,7 @@ static void put_operands(const struct ls_layout_site *site, bool all, FILE *out)
         bool last = i + 1 == site->operands || o[1].position != o->position;
         if (!all && !o->dims && !strcmp(o->role, "workspace"))
             continue;
-        if (of < most)
+        if (of < most || (last && of == most)) /* one more takes no more room than its number */
             put_operand(o, site->calls, out);
         else if (last)
             fprintf(out, "%19s%-8s %s other %s\n", "", o->role,
