@@ -16,6 +16,7 @@
 #include "../human.h"
 #include "../json_text.h"
 #include "detect.h"
+#include "host_told.h"
 #include "query.h"
 #include "thresholds.h"
 
@@ -89,7 +90,7 @@ static int read_groups(struct ls_detect *d, struct group **all) {
         d->db,
         "SELECT COALESCE(stack, 0), direction, api, id, start_ns, bytes, blocked_ns, is_async "
         "FROM copy WHERE status = 0 AND bytes > 0 AND (direction = 1 AND src_kind = 1"
-        " OR direction = 2 AND dst_kind = 1)",
+        " OR direction = 2 AND dst_kind = 1) AND id NOT IN (SELECT id FROM temp.host_told)",
         -1, &stmt, NULL);
     if (rc != SQLITE_OK)
         return rc;
@@ -437,7 +438,9 @@ static void add_finding(struct ls_detect *d, const struct ls_detector *self, con
 static int run(struct ls_detect *d, const struct ls_detector *self) {
     struct group *all = NULL, *g, *next;
     struct pinned *pinned = NULL;
-    int rc = read_groups(d, &all);
+    int rc = ls_host_told(d, false);
+    if (rc == SQLITE_OK)
+        rc = read_groups(d, &all);
     if (rc == SQLITE_OK)
         rc = name_groups(d, all);
     if (rc == SQLITE_OK)

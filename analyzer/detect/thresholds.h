@@ -87,6 +87,14 @@
 #define LS_PINNED_BYTES_PER_NS 22.0
 #define LS_PAGEABLE_BYTES_PER_NS 8.0
 
+/* --- round-trip ---------------------------------------------------------------------------- */
+
+/* The host fills memory no faster: the memory of a socket takes 100 to 300 bytes a ns from all its
+ * cores together, where a benchmark does nothing else, one thread 10 to 20, and new data has to
+ * come from somewhere. A program in Python needs 20 us from one copy to the next: 2 MiB and more
+ * are told for sure. */
+#define LS_HOST_WRITE_BYTES_PER_NS 100.0
+
 /* --- cache-flush-stall ------------------------------------------------------------------- */
 
 /* Once in so many steps is still in the loop; an epoch has more, and emptying a cache between two
