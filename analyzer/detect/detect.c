@@ -147,17 +147,17 @@ void ls_detect_skip(struct ls_detect *d, const char *kind, const char *format, .
     va_list args;
     char *reason;
     size_t i;
-    json_t *row;
+    json_t *row, *before = NULL;
     va_start(args, format);
     if (vasprintf(&reason, format, args) < 0)
         ls_detect_no_memory();
     va_end(args);
     json_array_foreach(d->skipped, i, row) {
         if (strcmp(json_string_value(json_array_get(row, 0)), kind) == 0)
-            break;
+            before = row;
     }
-    if (i < json_array_size(d->skipped))
-        skip_more(row, reason);
+    if (before)
+        skip_more(before, reason);
     else
         json_array_append_new(d->skipped, json_pack("[s, o]", kind, ls_json_text(reason)));
     free(reason);
