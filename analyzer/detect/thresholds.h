@@ -95,6 +95,14 @@
  * are told for sure. */
 #define LS_HOST_WRITE_BYTES_PER_NS 100.0
 
+/* --- strided-host-source ------------------------------------------------------------------- */
+
+/* PCIe packs up to 256 or 512 bytes at once: a shorter row is a packet, and a descriptor, of its
+ * own, page-locked or not. */
+#define LS_ROW_BYTES 512
+/* Fewer rows cost no more than a few launches. */
+#define LS_ROWS 64
+
 /* --- cache-flush-stall ------------------------------------------------------------------- */
 
 /* Once in so many steps is still in the loop; an epoch has more, and emptying a cache between two

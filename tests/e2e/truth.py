@@ -191,6 +191,8 @@ def _check_copy(call, recorded, copy, arrays, result):
         "blocked_ns": recorded["duration_ns"],
         "bytes": _copy_bytes(call, arrays),
     }
+    if base_name(call.name) in ("cudaMemcpy2D", "cudaMemcpy2DAsync") and want["bytes"]:
+        want.update(row_bytes=call.number("width"), dst_pitch=call.number("dpitch"), src_pitch=call.number("spitch"))
     if call.status == 0:
         for key in ("src_kind", "dst_kind", "direction"):
             if key in call.keys:
