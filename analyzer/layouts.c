@@ -5,8 +5,8 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <uthash.h>
 
+#include "hash.h"
 #include "query.h"
 #include "room.h"
 

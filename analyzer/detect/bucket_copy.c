@@ -13,6 +13,7 @@
 #include "../human.h"
 #include "../json_text.h"
 #include "../room.h"
+#include "by_site.h"
 #include "layout_cost.h"
 #include "relayouts.h"
 #include "thresholds.h"
@@ -28,8 +29,7 @@ struct bucket {
 
 /* Copies from one line. */
 struct group {
-    char *site;
-    int64_t stack, count, bytes, ns, without_times, by_kernel;
+    int64_t count, bytes, ns, without_times, by_kernel;
 };
 
 struct looking {
@@ -39,8 +39,9 @@ struct looking {
     size_t buckets, bucket_room, last; /* the last one that something was found in */
     size_t made;                       /* all of them, those that others took the place of too */
     int64_t held, rounds;              /* by those whose place others took */
-    struct group *group;
-    size_t groups, group_room;
+    struct ls_sites sites;
+    struct group *group; /* by site */
+    size_t group_room;
     int64_t reductions;
 };
 
@@ -98,18 +99,12 @@ static void reduce(struct looking *look, uint64_t address, int64_t bytes) {
 }
 
 static struct group *group_of(struct looking *look, int64_t stack) {
-    for (size_t i = 0; i < look->groups; i++)
-        if (look->group[i].stack == stack)
-            return &look->group[i];
-    char *site = ls_site_of(look->d->db, stack);
-    for (size_t i = 0; i < look->groups; i++)
-        if (!strcmp(look->group[i].site, site)) {
-            free(site);
-            return &look->group[i];
-        }
-    look->group = ls_room(look->group, look->groups, &look->group_room, sizeof *look->group);
-    look->group[look->groups] = (struct group){.site = site, .stack = stack};
-    return &look->group[look->groups++];
+    size_t known = look->sites.texts.count, site = ls_site_number(&look->sites, stack);
+    if (site == known) {
+        look->group = ls_room(look->group, known, &look->group_room, sizeof *look->group);
+        look->group[site] = (struct group){0};
+    }
+    return &look->group[site];
 }
 
 /* What a kernel turned, cast or repeated was wanted so: a view of the buffer is none of that. */
@@ -131,8 +126,7 @@ static void copy(struct looking *look, uint64_t src, uint64_t dst, int64_t bytes
     from->copied = true;
     g->count++;
     g->bytes += bytes;
-    g->ns += gpu_ns >= 0 ? gpu_ns
-                         : (int64_t)(2.0 * (double)bytes / LS_DEVICE_BYTES_PER_NS) + LS_KERNEL_NS;
+    g->ns += gpu_ns >= 0 ? gpu_ns : ls_moved_ns(2 * bytes);
     g->without_times += gpu_ns < 0;
     g->by_kernel += kernel != NULL;
     if (kernel)
@@ -185,17 +179,17 @@ static int read_all(struct looking *look) {
 
 /* ---- findings ---- */
 
-static void add(struct looking *look, const struct ls_detector *self, const struct group *g,
-                int64_t held) {
+static void add(struct looking *look, const struct ls_detector *self, size_t site, int64_t held) {
     struct ls_human bytes, count, rounds, ns, twice;
     struct ls_detect *d = look->d;
+    const struct group *g = &look->group[site];
     struct ls_finding *f = ls_finding_add(d, self->kind);
     f->count = g->count;
     f->bytes = g->bytes;
     f->time_ns = f->gain_ns = g->ns;
     f->gain_bytes = held;
     f->severity = ls_relayouts_severity(d, f->gain_ns, held);
-    f->site = ls_copied(g->site);
+    f->site = ls_copied(look->sites.text[site]);
     f->title = ls_format("%s copied %s out of buffers that ranks had just reduced, %s reductions",
                          ls_human_bytes(&bytes, g->bytes), ls_times_words(&count, g->count),
                          ls_human_count(&rounds, look->reductions));
@@ -219,22 +213,21 @@ static void add(struct looking *look, const struct ls_detector *self, const stru
 }
 
 static int run(struct ls_detect *d, const struct ls_detector *self) {
-    struct looking look = {.d = d, .flow = ls_detect_flow(d)};
+    struct looking look = {.d = d, .flow = ls_detect_flow(d), .sites.db = d->db};
     if (!look.flow)
         return SQLITE_ERROR;
     int rc = read_all(&look);
     int64_t bytes = 0;
     for (size_t i = 0; i < look.buckets; i++)
         settle(&look, &look.bucket[i]);
-    for (size_t i = 0; i < look.groups; i++)
+    for (size_t i = 0; i < look.sites.texts.count; i++)
         bytes += look.group[i].bytes;
-    for (size_t i = 0; i < look.groups; i++) {
+    for (size_t i = 0; i < look.sites.texts.count; i++)
         if (rc == SQLITE_OK && look.rounds >= LS_REPEATED && look.group[i].count >= LS_REPEATED &&
             !ls_copies_negligible(d, look.group[i].ns, look.group[i].bytes))
-            add(&look, self, &look.group[i],
+            add(&look, self, i,
                 (int64_t)((double)look.held * (double)look.group[i].bytes / (double)bytes));
-        free(look.group[i].site);
-    }
+    ls_sites_free(&look.sites);
     free(look.group);
     free(look.bucket);
     return rc;

@@ -5,8 +5,8 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <uthash.h>
 
+#include "../hash.h"
 #include "../room.h"
 #include "layout_cost.h"
 

@@ -12,6 +12,7 @@
 #include "../human.h"
 #include "../json_text.h"
 #include "../room.h"
+#include "layout_cost.h"
 #include "relayouts.h"
 #include "thresholds.h"
 
@@ -96,7 +97,7 @@ static void add(struct ls_detect *d, const struct ls_flow *flow, const struct ls
     both.bytes += pairs.bytes;
     if (!pairs.first || ls_relayouts_negligible(d, &both))
         return;
-    char *first_site = ls_relayout_site(d, pairs.first);
+    char *first_site = ls_site_of(d->db, pairs.first->stack);
     struct ls_finding *f = ls_relayouts_finding(d, flow, &both, self->kind, both.ns);
     f->severity = ls_relayouts_severity(d, both.ns, 0);
     f->title = ls_format("%s copied in %s %s that cancel: into another layout and back",

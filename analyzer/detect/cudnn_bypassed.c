@@ -17,16 +17,18 @@
 #include "../json_text.h"
 #include "../query.h"
 #include "../room.h"
+#include "by_site.h"
 #include "convolutions.h"
 #include "detect.h"
+#include "flow.h"
 #include "layout_cost.h"
 #include "products.h"
 #include "thresholds.h"
 
-/* All of one stack's, with products of one type. */
+/* All of one line's, with products of one type. */
 struct bypass {
-    int64_t stack;
-    char *site, *operator_name, *kernel, dtype[24];
+    const char *site; /* of looking.sites */
+    char *operator_name, *kernel, dtype[24];
     int64_t launches, products, columns; /* columns: buffers, one for each convolution */
     int64_t last_block, most_bytes;
     int64_t columns_ns, products_ns;
@@ -38,8 +40,10 @@ struct looking {
     struct ls_detect *d;
     const struct ls_products *products;
     sqlite3_stmt *blocks;
-    struct bypass *at;
-    size_t count, room;
+    struct ls_sites sites;
+    struct ls_numbers bypasses; /* by line and type */
+    struct bypass *at;          /* by number */
+    size_t room;
 };
 
 /* A launch of a kernel that makes columns. */
@@ -110,16 +114,17 @@ static void columns_of_line(struct looking *look, const struct ls_product_call *
     sqlite3_finalize(stmt);
 }
 
-static bool same_text(sqlite3 *db, int64_t x, int64_t y) {
+/* Of one line and operator, both of which are known. */
+static bool same_place(struct looking *look, int64_t x, int64_t y) {
     if (x == y)
         return true;
-    char *a = ls_site_of(db, x), *b = ls_site_of(db, y);
-    char *c = ls_operator_of(db, x), *e = ls_operator_of(db, y);
-    bool same = strcmp(a, b) == 0 && strcmp(a, LS_SITE_UNKNOWN) != 0 && c && e && !strcmp(c, e);
+    size_t site = ls_site_number(&look->sites, x);
+    if (site != ls_site_number(&look->sites, y) || !strcmp(look->sites.text[site], LS_SITE_UNKNOWN))
+        return false;
+    char *a = ls_operator_of(look->d->db, x), *b = ls_operator_of(look->d->db, y);
+    bool same = a && b && !strcmp(a, b);
     free(a);
     free(b);
-    free(c);
-    free(e);
     return same;
 }
 
@@ -127,21 +132,23 @@ static bool same_text(sqlite3 *db, int64_t x, int64_t y) {
 
 static struct bypass *bypass_of(struct looking *look, const struct launch *launch,
                                 const char *dtype) {
-    char *site = ls_site_of(look->d->db, launch->stack);
-    for (size_t i = 0; i < look->count; i++)
-        if (!strcmp(look->at[i].site, site) && !strcmp(look->at[i].dtype, dtype)) {
-            free(site);
-            return &look->at[i];
-        }
-    look->at = ls_room(look->at, look->count, &look->room, sizeof *look->at);
-    struct bypass *made = &look->at[look->count++];
-    *made = (struct bypass){.stack = launch->stack,
-                            .site = site,
-                            .operator_name =
-                                launch->operator_name ? ls_copied(launch->operator_name) : NULL,
-                            .kernel = ls_copied(launch->kernel)};
-    snprintf(made->dtype, sizeof made->dtype, "%s", dtype);
-    return made;
+    struct {
+        size_t site;
+        char dtype[sizeof look->at->dtype];
+    } key;
+    memset(&key, 0, sizeof key);
+    key.site = ls_site_number(&look->sites, launch->stack);
+    snprintf(key.dtype, sizeof key.dtype, "%s", dtype);
+    size_t known = look->bypasses.count, number = ls_number_of(&look->bypasses, &key, sizeof key);
+    if (number < known)
+        return &look->at[number];
+    look->at = ls_room(look->at, known, &look->room, sizeof *look->at);
+    look->at[number] = (struct bypass){
+        .site = look->sites.text[key.site],
+        .operator_name = launch->operator_name ? ls_copied(launch->operator_name) : NULL,
+        .kernel = ls_copied(launch->kernel)};
+    memcpy(look->at[number].dtype, key.dtype, sizeof key.dtype);
+    return &look->at[number];
 }
 
 static void take_launch(struct looking *look, const struct launch *launch) {
@@ -152,7 +159,7 @@ static void take_launch(struct looking *look, const struct launch *launch) {
         return;
     bool linked = reads_columns(look, launch, product, &block, &bytes);
     if (!linked && !(product->call - launch->call <= LS_COLUMNS_CALLS &&
-                     same_text(look->d->db, launch->stack, product->stack)))
+                     same_place(look, launch->stack, product->stack)))
         return;
     if (bytes == 0)
         columns_of_line(look, product, &block, &bytes);
@@ -168,9 +175,7 @@ static void take_launch(struct looking *look, const struct launch *launch) {
     b->last_block = block;
     b->most_bytes = bytes > b->most_bytes ? bytes : b->most_bytes;
     b->timed |= launch->gpu_ns >= 0;
-    b->columns_ns += launch->gpu_ns >= 0
-                         ? launch->gpu_ns
-                         : LS_KERNEL_NS + (int64_t)((double)bytes / LS_DEVICE_BYTES_PER_NS);
+    b->columns_ns += launch->gpu_ns >= 0 ? launch->gpu_ns : ls_moved_ns(bytes);
     b->products_ns += product->gpu_ns >= 0 ? product->gpu_ns : 0;
 }
 
@@ -300,22 +305,23 @@ static void add(struct looking *look, const struct ls_detector *self, const stru
 }
 
 static int run(struct ls_detect *d, const struct ls_detector *self) {
-    struct looking look = {.d = d};
+    struct looking look = {.d = d, .sites.db = d->db};
     if (!ls_operands_told(d, self->kind))
         return SQLITE_OK;
     look.products = ls_detect_products(d);
     if (!look.products)
         return SQLITE_ERROR;
     int rc = look.products->calls ? read_launches(&look) : SQLITE_OK;
-    for (size_t i = 0; i < look.count; i++) {
+    for (size_t i = 0; i < look.bypasses.count; i++) {
         struct bypass *b = &look.at[i];
         if (rc == SQLITE_OK)
             add(&look, self, b);
-        free(b->site);
         free(b->operator_name);
         free(b->kernel);
     }
     free(look.at);
+    ls_numbers_free(&look.bypasses);
+    ls_sites_free(&look.sites);
     return rc;
 }
 

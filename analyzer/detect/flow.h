@@ -87,7 +87,10 @@ const struct ls_flow *ls_detect_flow(struct ls_detect *d);
 /* The one that this call made, or NULL. */
 struct ls_relayout *ls_flow_relayout_of(const struct ls_flow *flow, int64_t call);
 
-/* ns that it took, by the GPU or by its bytes and LS_DEVICE_BYTES_PER_NS. */
+/* ns that a kernel takes to read and write so many bytes, both together: LS_DEVICE_BYTES_PER_NS. */
+int64_t ls_moved_ns(int64_t bytes);
+
+/* ns that it took, by the GPU or by its bytes. */
 int64_t ls_relayout_ns(const struct ls_relayout *r);
 int64_t ls_relayout_bytes(const struct ls_relayout *r); /* written */
 

@@ -8,8 +8,8 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <uthash.h>
 
+#include "../hash.h"
 #include "../room.h"
 #include "flow.h"
 

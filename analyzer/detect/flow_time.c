@@ -61,11 +61,12 @@ int64_t ls_relayout_bytes(const struct ls_relayout *r) {
     return r->dst->bytes;
 }
 
+int64_t ls_moved_ns(int64_t bytes) {
+    return (int64_t)((double)bytes / LS_DEVICE_BYTES_PER_NS) + LS_KERNEL_NS;
+}
+
 int64_t ls_relayout_ns(const struct ls_relayout *r) {
-    if (r->gpu_ns >= 0)
-        return r->gpu_ns;
-    double moved = 2.0 * (double)r->dst->bytes;
-    return (int64_t)(moved / LS_DEVICE_BYTES_PER_NS) + LS_KERNEL_NS;
+    return r->gpu_ns >= 0 ? r->gpu_ns : ls_moved_ns(2 * r->dst->bytes);
 }
 
 void ls_flow_time(struct ls_flow *flow, sqlite3 *db) {

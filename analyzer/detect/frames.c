@@ -7,8 +7,8 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <uthash.h>
 
+#include "../hash.h"
 #include "../room.h"
 #include "../stack_walk.h"
 #include "detect.h"

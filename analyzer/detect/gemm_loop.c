@@ -9,8 +9,8 @@
  */
 #include <stdlib.h>
 #include <string.h>
-#include <uthash.h>
 
+#include "../hash.h"
 #include "../human.h"
 #include "../json_text.h"
 #include "../query.h"
@@ -87,11 +87,6 @@ static void forget(struct looking *look) {
     }
 }
 
-static int by_call(const void *key, const void *element) {
-    int64_t call = *(const int64_t *)key, other = ((const struct ls_relayout *)element)->call;
-    return call < other ? -1 : call > other;
-}
-
 /* The call between two products is a copy on the device. */
 static bool copy_of(const struct looking *look, uint64_t *src, uint64_t *dst) {
     int64_t call = sqlite3_column_int64(look->between, 0);
@@ -100,10 +95,7 @@ static bool copy_of(const struct looking *look, uint64_t *src, uint64_t *dst) {
         *src = (uint64_t)sqlite3_column_int64(look->between, 2);
         return sqlite3_column_int(look->between, 3) == LS_DIRECTION_D2D;
     }
-    const struct ls_relayout *copy = look->flow->count
-                                         ? bsearch(&call, look->flow->relayout, look->flow->count,
-                                                   sizeof *look->flow->relayout, by_call)
-                                         : NULL;
+    const struct ls_relayout *copy = ls_flow_relayout_of(look->flow, call);
     if (!copy)
         return false;
     *src = (uint64_t)copy->src_address;

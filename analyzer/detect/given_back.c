@@ -10,8 +10,8 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <uthash.h>
 
+#include "../hash.h"
 #include "../room.h"
 #include "../stack_walk.h"
 #include "owner.h"

@@ -28,12 +28,15 @@ int ls_host_tell(struct ls_detect *d, const int64_t *copy, size_t count) {
     return rc;
 }
 
+bool ls_is_loading(const struct ls_detect *d, int64_t last_ns) {
+    int64_t span = d->end_ns - d->begin_ns;
+    return span > 0 && (double)(last_ns - d->begin_ns) <= LS_LOAD_FRACTION * (double)span;
+}
+
 enum ls_severity ls_host_severity(const struct ls_detect *d, int64_t count, int64_t time_ns,
                                   int64_t gain_ns, int64_t last_ns) {
-    int64_t span = d->end_ns - d->begin_ns;
-    bool load = span > 0 && (double)(last_ns - d->begin_ns) <= LS_LOAD_FRACTION * (double)span;
     enum ls_severity severity = ls_severity_of(d, gain_ns);
-    if (load)
+    if (ls_is_loading(d, last_ns))
         return severity == LS_PROBLEM ? LS_WARNING : LS_INFO;
     if (severity == LS_INFO && count >= LS_REPEATED && time_ns >= LS_NOISE_NS &&
         ls_share_of_run(d, time_ns) >= LS_SHARE_NEGLIGIBLE)

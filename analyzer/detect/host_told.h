@@ -12,6 +12,9 @@
 int ls_host_told(struct ls_detect *d, bool anew);
 int ls_host_tell(struct ls_detect *d, const int64_t *copy, size_t count);
 
+/* All of it is early in the recording, and never again. */
+bool ls_is_loading(const struct ls_detect *d, int64_t last_ns);
+
 /* Of what host copies cost: by the share of the run, one less for what is only there while the
  * program loads, and a warning for what a loop does again and again. */
 enum ls_severity ls_host_severity(const struct ls_detect *d, int64_t count, int64_t time_ns,

@@ -6,9 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../room.h"
-#define uthash_fatal(message) ls_no_memory()
-#include <uthash.h>
+#include "../hash.h"
 
 /* An address that a convolution wrote to, and what; NULL: something else did. */
 struct written {

@@ -11,8 +11,8 @@
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
-#include <uthash.h>
 
+#include "../hash.h"
 #include "../human.h"
 #include "../json_text.h"
 #include "detect.h"
@@ -191,11 +191,6 @@ static enum shape shape_of(const struct group *g) {
     if (g->count >= LS_TINY_COUNT && g->bytes / g->count <= LS_TINY_BYTES)
         return TINY;
     return PLAIN;
-}
-
-static bool is_load(const struct ls_detect *d, const struct group *g) {
-    int64_t span = d->end_ns - d->begin_ns;
-    return span > 0 && (double)(g->last_ns - d->begin_ns) <= LS_LOAD_FRACTION * (double)span;
 }
 
 /* Host time that the change would give back; `basis` says what that rests on. */
@@ -406,7 +401,7 @@ static void add_evidence(const struct ls_detect *d, const struct group *g, bool 
 static void add_finding(struct ls_detect *d, const struct ls_detector *self, const struct group *g,
                         const struct pinned *pinned) {
     enum shape shape = shape_of(g);
-    bool load = is_load(d, g);
+    bool load = ls_is_loading(d, g->last_ns);
     /* Long, and there was something to wait for: else it was page faults, or CUDA's first use. */
     bool waited = (double)g->blocked_ns > LS_WAITED_FACTOR * expected_ns(g) &&
                   first_queued_ns(d->db) < g->last_ns;

@@ -8,8 +8,8 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <uthash.h>
 
+#include "../hash.h"
 #include "../human.h"
 #include "../json_text.h"
 #include "../room.h"
@@ -259,17 +259,4 @@ enum ls_severity ls_relayouts_severity(const struct ls_detect *d, int64_t gain_n
     return share >= LS_SHARE_PROBLEM   ? LS_PROBLEM
            : share >= LS_SHARE_WARNING ? LS_WARNING
                                        : LS_INFO;
-}
-
-char *ls_relayout_site(struct ls_detect *d, const struct ls_relayout *r) {
-    sqlite3_stmt *stmt = NULL;
-    char *site = NULL;
-    if (sqlite3_prepare_v2(d->db, "SELECT site FROM stack_site WHERE id = ?", -1, &stmt, NULL) ==
-        SQLITE_OK) {
-        sqlite3_bind_int64(stmt, 1, r->stack);
-        if (sqlite3_step(stmt) == SQLITE_ROW)
-            site = column(stmt, 0);
-    }
-    sqlite3_finalize(stmt);
-    return site ? site : ls_copied(LS_SITE_UNKNOWN);
 }

@@ -61,9 +61,6 @@ void ls_relayouts_tell(const struct ls_flow *flow, ls_relayout_wanted *wanted, c
 /* False: nothing is known of copies in this trace; where there may be some, `skipped` says why. */
 bool ls_relayouts_known(struct ls_detect *d, const struct ls_flow *flow, const char *kind);
 
-/* The site of the line that made it, to be freed. */
-char *ls_relayout_site(struct ls_detect *d, const struct ls_relayout *r);
-
 /* The run's share of it is below what anybody would notice. */
 bool ls_copies_negligible(const struct ls_detect *d, int64_t ns, int64_t bytes);
 bool ls_relayouts_negligible(const struct ls_detect *d, const struct ls_relayouts *g);

@@ -21,9 +21,11 @@
 #include "../json_text.h"
 #include "../query.h"
 #include "../room.h"
+#include "by_site.h"
 #include "detect.h"
 #include "host_told.h"
 #include "layout_cost.h"
+#include "stack_walk.h"
 #include "thresholds.h"
 
 #define BUFFERS 256 /* host ranges that are remembered, the latest ones */
@@ -37,8 +39,8 @@ struct copy {
 
 /* Trips from one place to another. */
 struct trip {
-    int64_t from, to; /* stacks */
-    char *from_site, *to_site;
+    int64_t from, to;                /* stacks */
+    const char *from_site, *to_site; /* of trips.sites */
     int64_t count, bytes, cost_ns, longest_ns, last_ns;
     int64_t *told; /* copy.id of both */
     size_t tells, told_room;
@@ -49,8 +51,10 @@ struct trips {
     struct ls_detect *d;
     struct copy buffer[BUFFERS];
     int next;
-    struct trip *at;
-    size_t count, room;
+    struct ls_sites sites;
+    struct ls_numbers trips; /* by both lines, and whether it is sure */
+    struct trip *at;         /* by number */
+    size_t room;
     int64_t *step;
     size_t steps, step_room;
     sqlite3_stmt *wait, *next_call, *host_work, *device_of;
@@ -153,37 +157,25 @@ static size_t step_at(const struct trips *t, int64_t ns) {
     return low;
 }
 
-static struct trip *new_trip(struct trips *t, const struct copy *from, const struct copy *to,
-                             bool sure, char *from_site, char *to_site) {
-    bool two = t->d->several_devices && device_of(t, from->src, from->start_ns, from->device) !=
-                                            device_of(t, to->dst, to->start_ns, to->device);
-    t->at = ls_room(t->at, t->count, &t->room, sizeof *t->at);
-    t->at[t->count] = (struct trip){.from = from->stack,
-                                    .to = to->stack,
-                                    .from_site = from_site,
-                                    .to_site = to_site,
-                                    .sure = sure,
-                                    .two_devices = two,
-                                    .timed = true};
-    return &t->at[t->count++];
-}
-
 static struct trip *trip_of(struct trips *t, const struct copy *from, const struct copy *to,
                             bool sure) {
-    for (size_t i = 0; i < t->count; i++)
-        if (t->at[i].from == from->stack && t->at[i].to == to->stack && t->at[i].sure == sure)
-            return &t->at[i];
-    char *from_site = ls_site_of(t->d->db, from->stack), *to_site = ls_site_of(t->d->db, to->stack);
-    for (size_t i = 0; i < t->count; i++) {
-        struct trip *at = &t->at[i];
-        if (at->sure == sure && !strcmp(at->from_site, from_site) &&
-            !strcmp(at->to_site, to_site)) {
-            free(from_site);
-            free(to_site);
-            return at;
-        }
-    }
-    return new_trip(t, from, to, sure, from_site, to_site);
+    const struct {
+        size_t from, to, sure;
+    } key = {ls_site_number(&t->sites, from->stack), ls_site_number(&t->sites, to->stack), sure};
+    size_t known = t->trips.count, number = ls_number_of(&t->trips, &key, sizeof key);
+    if (number < known)
+        return &t->at[number];
+    bool two = t->d->several_devices && device_of(t, from->src, from->start_ns, from->device) !=
+                                            device_of(t, to->dst, to->start_ns, to->device);
+    t->at = ls_room(t->at, known, &t->room, sizeof *t->at);
+    t->at[number] = (struct trip){.from = from->stack,
+                                  .to = to->stack,
+                                  .from_site = t->sites.text[key.from],
+                                  .to_site = t->sites.text[key.to],
+                                  .sure = sure,
+                                  .two_devices = two,
+                                  .timed = true};
+    return &t->at[number];
 }
 
 static void tell_later(struct trip *trip, int64_t copy) {
@@ -313,8 +305,8 @@ static bool in_script(sqlite3 *db, int64_t stack) {
     sqlite3_stmt *stmt = NULL;
     bool found = false;
     if (sqlite3_prepare_v2(db,
-                           "SELECT 1 FROM stack_frame WHERE stack_id = ? AND function LIKE"
-                           " '%torch::jit::Interpreter%' LIMIT 1",
+                           LS_STACK_WALK "SELECT 1 FROM walk WHERE function LIKE"
+                                         " '%torch::jit::Interpreter%' LIMIT 1",
                            -1, &stmt, NULL) == SQLITE_OK) {
         sqlite3_bind_int64(stmt, 1, stack);
         found = sqlite3_step(stmt) == SQLITE_ROW;
@@ -406,7 +398,7 @@ static void add_finding(struct trips *all, const struct ls_detector *self, const
 /* What is only noted stays with pageable-copy as well: its advice may be the right one. */
 static int add_findings(struct trips *t, const struct ls_detector *self) {
     int rc = SQLITE_OK;
-    for (size_t i = 0; i < t->count && rc == SQLITE_OK; i++) {
+    for (size_t i = 0; i < t->trips.count && rc == SQLITE_OK; i++) {
         struct trip *at = &t->at[i];
         if (at->bytes < LS_COPIES_NOISE_BYTES || (!at->sure && at->count < LS_REPEATED))
             continue;
@@ -418,7 +410,7 @@ static int add_findings(struct trips *t, const struct ls_detector *self) {
 }
 
 static int run(struct ls_detect *d, const struct ls_detector *self) {
-    struct trips t = {.d = d};
+    struct trips t = {.d = d, .sites.db = d->db};
     int rc = ls_host_told(d, true);
     if (rc == SQLITE_OK)
         rc = prepare(&t);
@@ -428,11 +420,10 @@ static int run(struct ls_detect *d, const struct ls_detector *self) {
         rc = read_copies(&t);
     if (rc == SQLITE_OK)
         rc = add_findings(&t, self);
-    for (size_t i = 0; i < t.count; i++) {
-        free(t.at[i].from_site);
-        free(t.at[i].to_site);
+    for (size_t i = 0; i < t.trips.count; i++)
         free(t.at[i].told);
-    }
+    ls_numbers_free(&t.trips);
+    ls_sites_free(&t.sites);
     sqlite3_finalize(t.wait);
     sqlite3_finalize(t.next_call);
     sqlite3_finalize(t.host_work);

@@ -15,11 +15,12 @@
  */
 #include <stdlib.h>
 #include <string.h>
-#include <uthash.h>
 
+#include "../hash.h"
 #include "../human.h"
 #include "../json_text.h"
 #include "../room.h"
+#include "by_site.h"
 #include "detect.h"
 #include "host_told.h"
 #include "layout_cost.h"
@@ -38,7 +39,7 @@ struct copy {
 /* Copies of one line, direction and kind. */
 struct group {
     struct copy first;
-    char *site;
+    const char *site; /* of looking.sites */
     int64_t count, bytes, rows, ns, gain_ns, last_ns;
     int64_t *told;
     size_t told_room;
@@ -53,8 +54,10 @@ struct stack {
 
 struct looking {
     struct ls_detect *d;
-    struct group *group;
-    size_t groups, group_room;
+    struct ls_sites sites;
+    struct ls_numbers groups; /* by line, direction and kind */
+    struct group *group;      /* by number */
+    size_t group_room;
     struct stack *stacks; /* those that were looked at */
     sqlite3_stmt *functions, *next;
 };
@@ -114,23 +117,16 @@ static bool was_gathered(struct looking *look, const struct copy *c) {
 }
 
 static struct group *group_of(struct looking *look, const struct copy *c) {
-    char *site = NULL;
-    for (size_t i = 0; i < look->groups; i++) {
-        struct group *g = &look->group[i];
-        if (g->first.direction != c->direction || !g->first.width != !c->width)
-            continue;
-        if (g->first.stack != c->stack) {
-            site = site ? site : ls_site_of(look->d->db, c->stack);
-            if (strcmp(g->site, site))
-                continue;
-        }
-        free(site);
-        return g;
+    const struct {
+        size_t site, direction, rows;
+    } key = {ls_site_number(&look->sites, c->stack), (size_t)c->direction, c->width != 0};
+    size_t known = look->groups.count, number = ls_number_of(&look->groups, &key, sizeof key);
+    if (number == known) {
+        look->group = ls_room(look->group, known, &look->group_room, sizeof *look->group);
+        look->group[number] =
+            (struct group){.first = *c, .site = look->sites.text[key.site], .timed = true};
     }
-    site = site ? site : ls_site_of(look->d->db, c->stack);
-    look->group = ls_room(look->group, look->groups, &look->group_room, sizeof *look->group);
-    look->group[look->groups] = (struct group){.first = *c, .site = site, .timed = true};
-    return &look->group[look->groups++];
+    return &look->group[number];
 }
 
 /* What it took: the device's time, else the host's where it waited, else what so many bytes take at
@@ -284,25 +280,26 @@ static int prepare(struct looking *look) {
 }
 
 static int run(struct ls_detect *d, const struct ls_detector *self) {
-    struct looking look = {.d = d};
+    struct looking look = {.d = d, .sites.db = d->db};
     struct stack *stack, *next;
     int rc = ls_host_told(d, false);
     if (rc == SQLITE_OK)
         rc = prepare(&look);
     if (rc == SQLITE_OK)
         rc = read_copies(&look);
-    for (size_t i = 0; i < look.groups; i++) {
+    for (size_t i = 0; i < look.groups.count; i++) {
         struct group *g = &look.group[i];
         if (rc == SQLITE_OK && (g->bytes >= LS_COPIES_NOISE_BYTES || g->ns >= LS_NOISE_NS)) {
             add_finding(&look, self, g);
             rc = ls_host_tell(d, g->told, (size_t)g->count);
         }
-        free(g->site);
         free(g->told);
     }
     sqlite3_finalize(look.functions);
     sqlite3_finalize(look.next);
     free(look.group);
+    ls_numbers_free(&look.groups);
+    ls_sites_free(&look.sites);
     HASH_ITER(hh, look.stacks, stack, next) {
         HASH_DEL(look.stacks, stack);
         free(stack);

@@ -5,11 +5,8 @@
 #ifndef LAYOUTSPY_HISTORY_OWN_H
 #define LAYOUTSPY_HISTORY_OWN_H
 
-#include "../room.h"
-#define uthash_fatal(message) ls_no_memory()
-#include <uthash.h>
-
 #include "../clamp.h"
+#include "../hash.h"
 #include "history.h"
 
 struct ls_history_text {
