@@ -12,6 +12,7 @@
 
 #include <cmocka.h>
 
+#include "detect/detect.h"
 #include "trace_db.h"
 
 void made_sql(struct ls_trace *trace, const char *sql) {
@@ -132,4 +133,18 @@ const char *made_finding(struct ls_trace *trace, int n, const char *column) {
 
 int64_t made_finding_number(struct ls_trace *trace, int n, const char *column) {
     return strtoll(made_finding(trace, n, column), NULL, 10);
+}
+
+void made_expect_text(struct ls_trace *trace, int n, const char *column, const char *part) {
+    if (!strstr(made_finding(trace, n, column), part))
+        fail_msg("finding %d: %s is \"%s\", without \"%s\"", n, column,
+                 made_finding(trace, n, column), part);
+}
+
+int made_detect_kind(struct ls_trace *trace, int64_t last, const char *kind) {
+    char sql[96];
+    made_call(trace, "cudaLaunchKernel", last);
+    assert_int_equal(ls_detect_run(trace), LS_EXIT_OK);
+    snprintf(sql, sizeof sql, "SELECT COUNT(*) FROM finding WHERE kind = '%s'", kind);
+    return made_count(trace, sql);
 }

@@ -35,5 +35,9 @@ void made_sql(struct ls_trace *trace, const char *sql);
 int made_count(struct ls_trace *trace, const char *sql);
 const char *made_finding(struct ls_trace *trace, int n, const char *column);
 int64_t made_finding_number(struct ls_trace *trace, int n, const char *column);
+void made_expect_text(struct ls_trace *trace, int n, const char *column, const char *part);
+
+/* Ends with a launch at `last`, runs the detectors, and counts the findings of a kind. */
+int made_detect_kind(struct ls_trace *trace, int64_t last, const char *kind);
 
 #endif

@@ -32,12 +32,6 @@ static int findings(void) {
     return made_count(&trace, "SELECT COUNT(*) FROM finding");
 }
 
-static void expect_text(int n, const char *column, const char *part) {
-    if (!strstr(made_finding(&trace, n, column), part))
-        fail_msg("finding %d: %s is \"%s\", without \"%s\"", n, column,
-                 made_finding(&trace, n, column), part);
-}
-
 static int open_it(void **state) {
     (void)state;
     made_open(&trace, "exit", 1000 * MS);
@@ -87,14 +81,15 @@ static void a_small_copy_that_waits_outranks_a_large_one(void **state) {
     assert_string_equal(made_finding(&trace, 1, "site"), "builder.py:88 build");
     assert_string_equal(made_finding(&trace, 1, "severity"), "problem");
     assert_int_equal(made_finding_number(&trace, 1, "time_ns"), 670 * MS);
-    expect_text(1, "title", "10 cudaMemcpyAsync calls are not asynchronous");
-    expect_text(1, "evidence", "\"waited_for_queued_work\":true");
-    expect_text(1, "evidence", "\"pinned_in_same_function\":[{\"site\":\"builder.py:87 build\"");
+    made_expect_text(&trace, 1, "title", "10 cudaMemcpyAsync calls are not asynchronous");
+    made_expect_text(&trace, 1, "evidence", "\"waited_for_queued_work\":true");
+    made_expect_text(&trace, 1, "evidence",
+                     "\"pinned_in_same_function\":[{\"site\":\"builder.py:87 build\"");
     assert_null(strstr(made_finding(&trace, 1, "evidence"), "other.py"));
-    expect_text(1, "advice", "Do not pin memory for each call");
-    expect_text(2, "evidence", "\"waited_for_queued_work\":false");
-    expect_text(2, "advice", "cudaHostAlloc");
-    expect_text(2, "evidence", "\"gain\":{\"confidence\":\"estimated\"");
+    made_expect_text(&trace, 1, "advice", "Do not pin memory for each call");
+    made_expect_text(&trace, 2, "evidence", "\"waited_for_queued_work\":false");
+    made_expect_text(&trace, 2, "advice", "cudaHostAlloc");
+    made_expect_text(&trace, 2, "evidence", "\"gain\":{\"confidence\":\"estimated\"");
 }
 
 static void loading_is_told_from_serving(void **state) {
@@ -114,9 +109,9 @@ static void loading_is_told_from_serving(void **state) {
     assert_string_equal(made_finding(&trace, 1, "site"), "session.cc:99 run");
     assert_string_equal(made_finding(&trace, 1, "severity"), "warning");
     assert_string_equal(made_finding(&trace, 2, "severity"), "info");
-    expect_text(2, "title", "4 pageable copies by cudaMemcpy");
-    expect_text(2, "title", "while loading");
-    expect_text(2, "advice", "Low priority");
+    made_expect_text(&trace, 2, "title", "4 pageable copies by cudaMemcpy");
+    made_expect_text(&trace, 2, "title", "while loading");
+    made_expect_text(&trace, 2, "advice", "Low priority");
     assert_int_equal(made_finding_number(&trace, 2, "bytes"), 17207000);
     assert_int_equal(made_finding_number(&trace, 2, "time_ns"), 1833000);
     /* It waits either way: the gain is in the transfer alone. */
@@ -131,8 +126,8 @@ static void reads_of_single_values_are_not_cured_by_pinning(void **state) {
         made_copy(&trace, D2H, PAGEABLE, "cudaMemcpyAsync", i % 2 ? 1 : 4, i * 13 * MS, MS, check);
     detect();
     assert_int_equal(findings(), 1);
-    expect_text(1, "title", "74 reads of single values");
-    expect_text(1, "advice", "pinning does not help");
+    made_expect_text(&trace, 1, "title", "74 reads of single values");
+    made_expect_text(&trace, 1, "advice", "pinning does not help");
     assert_string_equal(made_finding(&trace, 1, "severity"), "problem");
 }
 
@@ -143,8 +138,9 @@ static void many_tiny_copies_want_one_batch(void **state) {
         made_copy(&trace, H2D, PAGEABLE, "cudaMemcpy", 512, (i + 1) * MS / 2, 12000, stack);
     detect();
     assert_int_equal(findings(), 1);
-    expect_text(1, "title", "1,000 tiny pageable copies by cudaMemcpy: host to device, 512 bytes");
-    expect_text(1, "advice", "copy them at once");
+    made_expect_text(&trace, 1, "title",
+                     "1,000 tiny pageable copies by cudaMemcpy: host to device, 512 bytes");
+    made_expect_text(&trace, 1, "advice", "copy them at once");
     assert_int_equal(made_finding_number(&trace, 1, "count"), 1000);
     assert_int_equal(made_finding_number(&trace, 1, "bytes"), 512000);
     assert_int_equal(made_finding_number(&trace, 1, "time_ns"), 12000000);
@@ -197,8 +193,8 @@ static void advice_speaks_pytorch_where_pytorch_is(void **state) {
     for (int i = 0; i < 20; i++)
         made_copy(&trace, H2D, PAGEABLE, "cudaMemcpyAsync", 602112, i * 45 * MS, 90000, stack);
     detect();
-    expect_text(1, "advice", "DataLoader(pin_memory=True)");
-    expect_text(1, "advice", "non_blocking=True");
+    made_expect_text(&trace, 1, "advice", "DataLoader(pin_memory=True)");
+    made_expect_text(&trace, 1, "advice", "non_blocking=True");
 }
 
 static void what_nobody_waits_for_is_only_noted(void **state) {
@@ -234,7 +230,7 @@ static void lost_events_are_in_the_evidence(void **state) {
     made_sql(&trace, "INSERT INTO lost(reason, count) VALUES('spool-cap', 12)");
     made_copy(&trace, H2D, PAGEABLE, "cudaMemcpy", 100, 1 * MS, 30000, 0);
     detect();
-    expect_text(1, "evidence", "\"lost_events\":12");
+    made_expect_text(&trace, 1, "evidence", "\"lost_events\":12");
 }
 
 #define TEST(f) cmocka_unit_test_setup_teardown(f, open_it, close_it)

@@ -72,19 +72,6 @@ static void steps(int count, int64_t each) {
     }
 }
 
-static int detect(const char *kind) {
-    char sql[96];
-    made_call(&trace, "cudaLaunchKernel", 999 * MS);
-    assert_int_equal(ls_detect_run(&trace), LS_EXIT_OK);
-    snprintf(sql, sizeof sql, "SELECT COUNT(*) FROM finding WHERE kind = '%s'", kind);
-    return made_count(&trace, sql);
-}
-
-static void expect_text(const char *column, const char *part) {
-    if (!strstr(made_finding(&trace, 1, column), part))
-        fail_msg("%s is \"%s\", without \"%s\"", column, made_finding(&trace, 1, column), part);
-}
-
 /* Ten times 16 MiB: the host would need 168 us to write them. */
 static void ten(int64_t between, int64_t shift, int side, const char *api) {
     for (int i = 0; i < 10; i++) {
@@ -97,16 +84,16 @@ static void ten(int64_t between, int64_t shift, int side, const char *api) {
 static void straight_back_is_the_same_data(void **state) {
     (void)state;
     ten(100 * US, 0, PAGEABLE, "cudaMemcpy");
-    assert_int_equal(detect("round-trip"), 1);
+    assert_int_equal(made_detect_kind(&trace, 999 * MS, "round-trip"), 1);
     assert_string_equal(made_finding(&trace, 1, "kind"), "round-trip");
     assert_string_equal(made_finding(&trace, 1, "site"), "a.c:4 step");
     assert_int_equal(made_finding_number(&trace, 1, "count"), 10);
     assert_int_equal(made_finding_number(&trace, 1, "bytes"), 2 * 160 * MIB);
     assert_int_equal(made_finding_number(&trace, 1, "gain_ns"), 40 * MS);
-    expect_text("title", "in 10 round trips");
-    expect_text("evidence", "\"same_data_known\":true");
-    expect_text("evidence", "\"back_site\":\"a.c:9 step\"");
-    expect_text("evidence", "\"longest_between_ns\":100000");
+    made_expect_text(&trace, 1, "title", "in 10 round trips");
+    made_expect_text(&trace, 1, "evidence", "\"same_data_known\":true");
+    made_expect_text(&trace, 1, "evidence", "\"back_site\":\"a.c:9 step\"");
+    made_expect_text(&trace, 1, "evidence", "\"longest_between_ns\":100000");
     assert_int_equal(made_count(&trace, "SELECT severity = 'warning' FROM finding"), 1);
     /* And pageable-copy does not tell the same bytes again. */
     assert_int_equal(made_count(&trace, "SELECT COUNT(*) FROM finding"), 1);
@@ -116,7 +103,7 @@ static void with_time_to_write_nobody_knows(void **state) {
     (void)state;
     steps(11, 95 * MS);
     ten(200 * US, 0, PAGEABLE, "cudaMemcpy");
-    assert_int_equal(detect("round-trip"), 1);
+    assert_int_equal(made_detect_kind(&trace, 999 * MS, "round-trip"), 1);
     assert_int_equal(made_count(&trace, "SELECT COUNT(*) FROM finding WHERE kind = 'round-trip' AND"
                                         " severity = 'info' AND gain_ns = 0 AND title LIKE"
                                         " '%not known%' AND evidence LIKE '%_known\":false%'"),
@@ -129,17 +116,17 @@ static void over_steps_it_is_not_even_noted(void **state) {
     (void)state;
     steps(1000, MS);
     ten(200 * US, 0, PAGEABLE, "cudaMemcpy");
-    assert_int_equal(detect("round-trip"), 0);
+    assert_int_equal(made_detect_kind(&trace, 999 * MS, "round-trip"), 0);
 }
 
 /* A file that is mapped where a pageable buffer was would not begin at the same byte. */
 static void a_part_is_known_in_page_locked_memory_only(void **state) {
     (void)state;
     ten(100 * US, 4096, PAGEABLE, "cudaMemcpy");
-    assert_int_equal(detect("round-trip"), 0);
+    assert_int_equal(made_detect_kind(&trace, 999 * MS, "round-trip"), 0);
     made_sql(&trace, "UPDATE copy SET src_kind = 2 WHERE direction = 1;"
                      "UPDATE copy SET dst_kind = 2 WHERE direction = 2");
-    assert_int_equal(detect("round-trip"), 1);
+    assert_int_equal(made_detect_kind(&trace, 999 * MS, "round-trip"), 1);
 }
 
 /* As PyTorch does after each copy to pageable memory. */
@@ -152,8 +139,8 @@ static void the_thread_waits_at_once(void **state) {
         copy(H2D, PAGEABLE, "cudaMemcpyAsync", HOST, 16 * MIB, start + 4 * MS + 9 * US, 2 * MS);
     }
     made_sql(&trace, "UPDATE call SET thread = 1");
-    assert_int_equal(detect("round-trip"), 1);
-    expect_text("evidence", "\"longest_between_ns\":9000");
+    assert_int_equal(made_detect_kind(&trace, 999 * MS, "round-trip"), 1);
+    made_expect_text(&trace, 1, "evidence", "\"longest_between_ns\":9000");
 }
 
 /* From asynchronous copies time runs once somebody has waited. */
@@ -165,13 +152,13 @@ static void page_locked_and_asynchronous(void **state) {
         sync_until(start + 900 * US);
         copy(H2D, PINNED, "cudaMemcpyAsync", HOST, 16 * MIB, start + 950 * US, 5 * US);
     }
-    assert_int_equal(detect("round-trip"), 1);
-    expect_text("evidence", "\"pinned\":true");
+    assert_int_equal(made_detect_kind(&trace, 999 * MS, "round-trip"), 1);
+    made_expect_text(&trace, 1, "evidence", "\"pinned\":true");
     /* By the bus's speed: 16 MiB at 22 bytes a ns, twice. */
     assert_in_range(made_finding_number(&trace, 1, "gain_ns"), 15 * MS, 16 * MS);
     made_sql(&trace, "UPDATE call SET start_ns = start_ns - 200000 WHERE api ="
                      " (SELECT id FROM api WHERE name = 'cudaStreamSynchronize')");
-    assert_int_equal(detect("round-trip"), 0);
+    assert_int_equal(made_detect_kind(&trace, 999 * MS, "round-trip"), 0);
 }
 
 static void a_function_of_the_host_in_the_streams_order(void **state) {
@@ -182,7 +169,7 @@ static void a_function_of_the_host_in_the_streams_order(void **state) {
         made_call(&trace, "cudaLaunchHostFunc", start + 6 * US);
         copy(H2D, PINNED, "cudaMemcpyAsync", HOST, 16 * MIB, start + 8 * US, 5 * US);
     }
-    assert_int_equal(detect("round-trip"), 0);
+    assert_int_equal(made_detect_kind(&trace, 999 * MS, "round-trip"), 0);
 }
 
 static void what_was_written_over_does_not_come_back(void **state) {
@@ -194,7 +181,7 @@ static void what_was_written_over_does_not_come_back(void **state) {
                      "INSERT INTO call(id, start_ns, duration_ns, api, status, flags) SELECT"
                      " MAX(id) + 1, 902000000, 10, 1, 0, 0 FROM call");
     copy(H2D, PAGEABLE, "cudaMemcpy", HOST, 16 * MIB, 902 * MS + 50 * US, 2 * MS);
-    assert_int_equal(detect("round-trip"), 0);
+    assert_int_equal(made_detect_kind(&trace, 999 * MS, "round-trip"), 0);
 }
 
 /* Sent again later, and read again: not the same trip. */
@@ -203,7 +190,7 @@ static void once_back_it_is_over(void **state) {
     copy(D2H, PAGEABLE, "cudaMemcpy", HOST, 16 * MIB, 900 * MS, 2 * MS);
     for (int i = 0; i < 4; i++)
         copy(H2D, PAGEABLE, "cudaMemcpy", HOST, 16 * MIB, 902 * MS + 10 * US + i, 1);
-    assert_int_equal(detect("round-trip"), 1);
+    assert_int_equal(made_detect_kind(&trace, 999 * MS, "round-trip"), 1);
     assert_int_equal(made_count(&trace, "SELECT count FROM finding WHERE kind = 'round-trip'"), 1);
 }
 
@@ -216,9 +203,9 @@ static void to_another_device(void **state) {
     copy(D2H, PAGEABLE, "cudaMemcpy", HOST, 16 * MIB, 900 * MS, 2 * MS);
     made_sql(&trace, "UPDATE copy SET src = 64"); /* of no recorded memory: the thread's device */
     copy(H2D, PAGEABLE, "cudaMemcpy", HOST, 16 * MIB, 902 * MS + 10 * US, 2 * MS);
-    assert_int_equal(detect("round-trip"), 1);
-    expect_text("title", "straight back to another device");
-    expect_text("advice", "cudaMemcpyPeerAsync");
+    assert_int_equal(made_detect_kind(&trace, 999 * MS, "round-trip"), 1);
+    made_expect_text(&trace, 1, "title", "straight back to another device");
+    made_expect_text(&trace, 1, "advice", "cudaMemcpyPeerAsync");
 }
 
 static void a_buffer_that_a_loader_fills_again(void **state) {
@@ -228,7 +215,7 @@ static void a_buffer_that_a_loader_fills_again(void **state) {
         copy(D2H, PAGEABLE, "cudaMemcpy", HOST, 64, i * 10 * MS, 20 * US);
         copy(H2D, PAGEABLE, "cudaMemcpy", HOST, 16 * MIB, i * 10 * MS + 5 * MS, 2 * MS);
     }
-    assert_int_equal(detect("round-trip"), 0);
+    assert_int_equal(made_detect_kind(&trace, 999 * MS, "round-trip"), 0);
 }
 
 #define TEST(f) cmocka_unit_test_setup_teardown(f, open_it, close_it)

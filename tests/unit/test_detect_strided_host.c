@@ -58,30 +58,17 @@ static void ten(int direction, int side, int64_t rows, int64_t width, int64_t ho
     }
 }
 
-static int detect(const char *kind) {
-    char sql[96];
-    made_call(&trace, "cudaLaunchKernel", 999 * MS);
-    assert_int_equal(ls_detect_run(&trace), LS_EXIT_OK);
-    snprintf(sql, sizeof sql, "SELECT COUNT(*) FROM finding WHERE kind = '%s'", kind);
-    return made_count(&trace, sql);
-}
-
-static void expect_text(const char *column, const char *part) {
-    if (!strstr(made_finding(&trace, 1, column), part))
-        fail_msg("%s is \"%s\", without \"%s\"", column, made_finding(&trace, 1, column), part);
-}
-
 static void short_rows_with_gaps(void **state) {
     (void)state;
     ten(H2D, PAGEABLE, 4096, 64, 4096, one);
-    assert_int_equal(detect("strided-host-source"), 1);
+    assert_int_equal(made_detect_kind(&trace, 999 * MS, "strided-host-source"), 1);
     assert_string_equal(made_finding(&trace, 1, "site"), "a.c:4 step");
     assert_int_equal(made_finding_number(&trace, 1, "count"), 10);
     assert_int_equal(made_finding_number(&trace, 1, "bytes"), 10 * 4096 * 64);
     assert_int_equal(made_finding_number(&trace, 1, "time_ns"), 40 * MS);
     assert_in_range(made_finding_number(&trace, 1, "gain_ns"), 39 * MS, 40 * MS);
-    expect_text("title", "in 40,960 rows of 64 bytes that lie 4096 apart");
-    expect_text("evidence", "\"pinned\":false");
+    made_expect_text(&trace, 1, "title", "in 40,960 rows of 64 bytes that lie 4096 apart");
+    made_expect_text(&trace, 1, "evidence", "\"pinned\":false");
     assert_int_equal(
         made_count(&trace, "SELECT COUNT(*) FROM finding WHERE kind = 'pageable-copy'"), 0);
 }
@@ -90,7 +77,7 @@ static void both_ways_are_two_findings(void **state) {
     (void)state;
     ten(H2D, PINNED, 4096, 64, 4096, one);
     ten(D2H, PINNED, 4096, 64, 128, other);
-    assert_int_equal(detect("strided-host-source"), 2);
+    assert_int_equal(made_detect_kind(&trace, 999 * MS, "strided-host-source"), 2);
 }
 
 /* Rows that lie together, long ones, few ones, and those whose pitch nobody told. */
@@ -100,7 +87,7 @@ static void none_of_these(void **state) {
     ten(H2D, PAGEABLE, 4096, 512, 4096, one);
     ten(H2D, PAGEABLE, 63, 256, 4096, one);
     ten(H2D, PAGEABLE, 4096, 64, 0, other);
-    assert_int_equal(detect("strided-host-source"), 0);
+    assert_int_equal(made_detect_kind(&trace, 999 * MS, "strided-host-source"), 0);
     assert_in_range(made_count(&trace, "SELECT COUNT(*) FROM finding WHERE kind = 'pageable-copy'"),
                     1, 2);
 }
@@ -109,7 +96,7 @@ static void too_little_to_notice(void **state) {
     (void)state;
     made_copy(&trace, H2D, PAGEABLE, "cudaMemcpy2D", 64 * 64, 500 * MS, 1000, one);
     made_sql(&trace, "INSERT INTO copy_rows VALUES((SELECT MAX(id) FROM copy), 64, NULL, 4096)");
-    assert_int_equal(detect("strided-host-source"), 0);
+    assert_int_equal(made_detect_kind(&trace, 999 * MS, "strided-host-source"), 0);
 }
 
 int main(void) {

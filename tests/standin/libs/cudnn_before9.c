@@ -72,6 +72,32 @@ static const struct dn_shape *steps_of(struct dn_shape *all, int count,
 #define STEPS(role, count, descs, address)                                                         \
     { role, address, steps_of(&(struct dn_shape){0}, count, descs), false, false }
 
+/* A pass with descriptors of steps, whether it is asked for or tried out by cudnnFind...: all have
+ * these parameters, and training a reserve besides. */
+#define STEPS_FORWARD(work, ...)                                                                   \
+    DN_COMPUTE(STEPS("x", seqLength, xDesc, x), DN_OPTIONAL("hx", hxDesc, hx),                     \
+               DN_OPTIONAL("cx", cxDesc, cx), DN_FILTER("weights", wDesc, w),                      \
+               STEPS("y", seqLength, yDesc, y), DN_OPTIONAL("hy", hyDesc, hy),                     \
+               DN_OPTIONAL("cy", cyDesc, cy), DN_PLAIN("workspace", work), ##__VA_ARGS__)
+#define STEPS_BACKWARD_DATA(work)                                                                  \
+    DN_COMPUTE(STEPS("y", seqLength, yDesc, y), STEPS("dy", seqLength, dyDesc, dy),                \
+               DN_OPTIONAL("dhy", dhyDesc, dhy), DN_OPTIONAL("dcy", dcyDesc, dcy),                 \
+               DN_FILTER("weights", wDesc, w), DN_OPTIONAL("hx", hxDesc, hx),                      \
+               DN_OPTIONAL("cx", cxDesc, cx), STEPS("dx", seqLength, dxDesc, dx),                  \
+               DN_OPTIONAL("dhx", dhxDesc, dhx), DN_OPTIONAL("dcx", dcxDesc, dcx),                 \
+               DN_PLAIN("workspace", work), DN_PLAIN("reserve", reserveSpace))
+#define STEPS_BACKWARD_WEIGHTS(work)                                                               \
+    DN_COMPUTE(STEPS("x", seqLength, xDesc, x), DN_OPTIONAL("hx", hxDesc, hx),                     \
+               STEPS("y", seqLength, yDesc, y), DN_PLAIN("workspace", work),                       \
+               DN_FILTER("dweights", dwDesc, dw), DN_PLAIN("reserve", reserveSpace))
+
+/* Of the Ex forms: a sequence has one descriptor. */
+#define SEQUENCE_FORWARD(...)                                                                      \
+    DN_COMPUTE(DN_SEQUENCE("x", xDesc, x), DN_OPTIONAL("hx", hxDesc, hx),                          \
+               DN_OPTIONAL("cx", cxDesc, cx), DN_FILTER("weights", wDesc, w),                      \
+               DN_SEQUENCE("y", yDesc, y), DN_OPTIONAL("hy", hyDesc, hy),                          \
+               DN_OPTIONAL("cy", cyDesc, cy), DN_PLAIN("workspace", workSpace), ##__VA_ARGS__)
+
 EXPORT cudnnRNNForwardInference(cudnnHandle_t handle, const cudnnRNNDescriptor_t rnnDesc,
                                 const int seqLength, const cudnnTensorDescriptor_t *xDesc,
                                 const void *x, const cudnnTensorDescriptor_t hxDesc, const void *hx,
@@ -81,10 +107,7 @@ EXPORT cudnnRNNForwardInference(cudnnHandle_t handle, const cudnnRNNDescriptor_t
                                 const cudnnTensorDescriptor_t hyDesc, void *hy,
                                 const cudnnTensorDescriptor_t cyDesc, void *cy, void *workSpace,
                                 size_t workSpaceSizeInBytes) {
-    DN_COMPUTE(STEPS("x", seqLength, xDesc, x), DN_OPTIONAL("hx", hxDesc, hx),
-               DN_OPTIONAL("cx", cxDesc, cx), DN_FILTER("weights", wDesc, w),
-               STEPS("y", seqLength, yDesc, y), DN_OPTIONAL("hy", hyDesc, hy),
-               DN_OPTIONAL("cy", cyDesc, cy), DN_PLAIN("workspace", workSpace));
+    STEPS_FORWARD(workSpace);
 }
 
 EXPORT cudnnRNNForwardTraining(cudnnHandle_t handle, const cudnnRNNDescriptor_t rnnDesc,
@@ -97,11 +120,7 @@ EXPORT cudnnRNNForwardTraining(cudnnHandle_t handle, const cudnnRNNDescriptor_t 
                                const cudnnTensorDescriptor_t cyDesc, void *cy, void *workSpace,
                                size_t workSpaceSizeInBytes, void *reserveSpace,
                                size_t reserveSpaceSizeInBytes) {
-    DN_COMPUTE(STEPS("x", seqLength, xDesc, x), DN_OPTIONAL("hx", hxDesc, hx),
-               DN_OPTIONAL("cx", cxDesc, cx), DN_FILTER("weights", wDesc, w),
-               STEPS("y", seqLength, yDesc, y), DN_OPTIONAL("hy", hyDesc, hy),
-               DN_OPTIONAL("cy", cyDesc, cy), DN_PLAIN("workspace", workSpace),
-               DN_PLAIN("reserve", reserveSpace));
+    STEPS_FORWARD(workSpace, DN_PLAIN("reserve", reserveSpace));
 }
 
 EXPORT cudnnRNNBackwardData(
@@ -114,12 +133,7 @@ EXPORT cudnnRNNBackwardData(
     void *dx, const cudnnTensorDescriptor_t dhxDesc, void *dhx,
     const cudnnTensorDescriptor_t dcxDesc, void *dcx, void *workSpace, size_t workSpaceSizeInBytes,
     void *reserveSpace, size_t reserveSpaceSizeInBytes) {
-    DN_COMPUTE(STEPS("y", seqLength, yDesc, y), STEPS("dy", seqLength, dyDesc, dy),
-               DN_OPTIONAL("dhy", dhyDesc, dhy), DN_OPTIONAL("dcy", dcyDesc, dcy),
-               DN_FILTER("weights", wDesc, w), DN_OPTIONAL("hx", hxDesc, hx),
-               DN_OPTIONAL("cx", cxDesc, cx), STEPS("dx", seqLength, dxDesc, dx),
-               DN_OPTIONAL("dhx", dhxDesc, dhx), DN_OPTIONAL("dcx", dcxDesc, dcx),
-               DN_PLAIN("workspace", workSpace), DN_PLAIN("reserve", reserveSpace));
+    STEPS_BACKWARD_DATA(workSpace);
 }
 
 EXPORT cudnnRNNBackwardWeights(cudnnHandle_t handle, const cudnnRNNDescriptor_t rnnDesc,
@@ -129,9 +143,7 @@ EXPORT cudnnRNNBackwardWeights(cudnnHandle_t handle, const cudnnRNNDescriptor_t 
                                const void *workSpace, size_t workSpaceSizeInBytes,
                                const cudnnFilterDescriptor_t dwDesc, void *dw,
                                const void *reserveSpace, size_t reserveSpaceSizeInBytes) {
-    DN_COMPUTE(STEPS("x", seqLength, xDesc, x), DN_OPTIONAL("hx", hxDesc, hx),
-               STEPS("y", seqLength, yDesc, y), DN_PLAIN("workspace", workSpace),
-               DN_FILTER("dweights", dwDesc, dw), DN_PLAIN("reserve", reserveSpace));
+    STEPS_BACKWARD_WEIGHTS(workSpace);
 }
 
 EXPORT cudnnRNNForwardInferenceEx(
@@ -144,10 +156,7 @@ EXPORT cudnnRNNForwardInferenceEx(
     void *cAttn, const cudnnRNNDataDescriptor_t iDesc, void *iAttn,
     const cudnnRNNDataDescriptor_t qDesc, void *queries, void *workSpace,
     size_t workSpaceSizeInBytes) {
-    DN_COMPUTE(DN_SEQUENCE("x", xDesc, x), DN_OPTIONAL("hx", hxDesc, hx),
-               DN_OPTIONAL("cx", cxDesc, cx), DN_FILTER("weights", wDesc, w),
-               DN_SEQUENCE("y", yDesc, y), DN_OPTIONAL("hy", hyDesc, hy),
-               DN_OPTIONAL("cy", cyDesc, cy), DN_PLAIN("workspace", workSpace));
+    SEQUENCE_FORWARD();
 }
 
 EXPORT cudnnRNNForwardTrainingEx(
@@ -160,11 +169,7 @@ EXPORT cudnnRNNForwardTrainingEx(
     void *cAttn, const cudnnRNNDataDescriptor_t iDesc, void *iAttn,
     const cudnnRNNDataDescriptor_t qDesc, void *queries, void *workSpace,
     size_t workSpaceSizeInBytes, void *reserveSpace, size_t reserveSpaceSizeInBytes) {
-    DN_COMPUTE(DN_SEQUENCE("x", xDesc, x), DN_OPTIONAL("hx", hxDesc, hx),
-               DN_OPTIONAL("cx", cxDesc, cx), DN_FILTER("weights", wDesc, w),
-               DN_SEQUENCE("y", yDesc, y), DN_OPTIONAL("hy", hyDesc, hy),
-               DN_OPTIONAL("cy", cyDesc, cy), DN_PLAIN("workspace", workSpace),
-               DN_PLAIN("reserve", reserveSpace));
+    SEQUENCE_FORWARD(DN_PLAIN("reserve", reserveSpace));
 }
 
 EXPORT cudnnRNNBackwardDataEx(
@@ -206,10 +211,7 @@ EXPORT cudnnFindRNNForwardInferenceAlgorithmEx(
     void *y, const cudnnTensorDescriptor_t hyDesc, void *hy, const cudnnTensorDescriptor_t cyDesc,
     void *cy, const float findIntensity, const int requestedAlgoCount, int *returnedAlgoCount,
     cudnnAlgorithmPerformance_t *perfResults, void *workspace, size_t workSpaceSizeInBytes) {
-    DN_COMPUTE(STEPS("x", seqLength, xDesc, x), DN_OPTIONAL("hx", hxDesc, hx),
-               DN_OPTIONAL("cx", cxDesc, cx), DN_FILTER("weights", wDesc, w),
-               STEPS("y", seqLength, yDesc, y), DN_OPTIONAL("hy", hyDesc, hy),
-               DN_OPTIONAL("cy", cyDesc, cy), DN_PLAIN("workspace", workspace));
+    STEPS_FORWARD(workspace);
 }
 
 EXPORT cudnnFindRNNForwardTrainingAlgorithmEx(
@@ -221,11 +223,7 @@ EXPORT cudnnFindRNNForwardTrainingAlgorithmEx(
     void *cy, const float findIntensity, const int requestedAlgoCount, int *returnedAlgoCount,
     cudnnAlgorithmPerformance_t *perfResults, void *workspace, size_t workSpaceSizeInBytes,
     void *reserveSpace, size_t reserveSpaceSizeInBytes) {
-    DN_COMPUTE(STEPS("x", seqLength, xDesc, x), DN_OPTIONAL("hx", hxDesc, hx),
-               DN_OPTIONAL("cx", cxDesc, cx), DN_FILTER("weights", wDesc, w),
-               STEPS("y", seqLength, yDesc, y), DN_OPTIONAL("hy", hyDesc, hy),
-               DN_OPTIONAL("cy", cyDesc, cy), DN_PLAIN("workspace", workspace),
-               DN_PLAIN("reserve", reserveSpace));
+    STEPS_FORWARD(workspace, DN_PLAIN("reserve", reserveSpace));
 }
 
 EXPORT cudnnFindRNNBackwardDataAlgorithmEx(
@@ -240,12 +238,7 @@ EXPORT cudnnFindRNNBackwardDataAlgorithmEx(
     const int requestedAlgoCount, int *returnedAlgoCount, cudnnAlgorithmPerformance_t *perfResults,
     void *workspace, size_t workSpaceSizeInBytes, void *reserveSpace,
     size_t reserveSpaceSizeInBytes) {
-    DN_COMPUTE(STEPS("y", seqLength, yDesc, y), STEPS("dy", seqLength, dyDesc, dy),
-               DN_OPTIONAL("dhy", dhyDesc, dhy), DN_OPTIONAL("dcy", dcyDesc, dcy),
-               DN_FILTER("weights", wDesc, w), DN_OPTIONAL("hx", hxDesc, hx),
-               DN_OPTIONAL("cx", cxDesc, cx), STEPS("dx", seqLength, dxDesc, dx),
-               DN_OPTIONAL("dhx", dhxDesc, dhx), DN_OPTIONAL("dcx", dcxDesc, dcx),
-               DN_PLAIN("workspace", workspace), DN_PLAIN("reserve", reserveSpace));
+    STEPS_BACKWARD_DATA(workspace);
 }
 
 EXPORT cudnnFindRNNBackwardWeightsAlgorithmEx(
@@ -255,7 +248,5 @@ EXPORT cudnnFindRNNBackwardWeightsAlgorithmEx(
     const int requestedAlgoCount, int *returnedAlgoCount, cudnnAlgorithmPerformance_t *perfResults,
     const void *workspace, size_t workSpaceSizeInBytes, const cudnnFilterDescriptor_t dwDesc,
     void *dw, const void *reserveSpace, size_t reserveSpaceSizeInBytes) {
-    DN_COMPUTE(STEPS("x", seqLength, xDesc, x), DN_OPTIONAL("hx", hxDesc, hx),
-               STEPS("y", seqLength, yDesc, y), DN_PLAIN("workspace", workspace),
-               DN_FILTER("dweights", dwDesc, dw), DN_PLAIN("reserve", reserveSpace));
+    STEPS_BACKWARD_WEIGHTS(workspace);
 }
